@@ -19,7 +19,7 @@ lint:
 unit:
     cargo test --workspace --exclude e2e
 
-# Write generated files anew (CRDs).
+# Regenerate files (CRDs).
 gen:
     cargo xtask gen
 

@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn commands_share_variables_and_tell_all_they_print() {
+    fn commands_share_variables_and_capture_all_output() {
         let folder = tempfile::tempdir().unwrap();
         let mut terminal = terminal(folder.path());
         let mut run = |script: &str| terminal.run(script, PATIENCE).unwrap();
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_end_and_what_ends_the_shell_is_told() {
+    fn commands_that_hang_or_end_the_shell_are_reported() {
         let folder = tempfile::tempdir().unwrap();
         let error = terminal(folder.path()).run("exit 3\n", PATIENCE).unwrap_err();
         assert!(error.to_string().contains("ended the shell"), "{error}");

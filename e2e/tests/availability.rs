@@ -271,7 +271,7 @@ fn check_in_time(what: &str, old: &Leader, new: &Leader, struck: f64, most: Dura
 }
 
 #[test]
-fn of_two_operators_each_one_leads_and_the_other_follows_whatever_happens_to_it() -> anyhow::Result<()> {
+fn one_of_two_replicas_of_each_operator_leads_and_the_other_follows() -> anyhow::Result<()> {
     let lab = Lab::shared()?;
     let destination = lab.kubectl();
     lab.demo_catalog()?;

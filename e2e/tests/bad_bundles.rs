@@ -239,7 +239,7 @@ fn impatient_group(case: &Case) -> Value {
 }
 
 #[test]
-fn a_wrong_digest_is_told() -> anyhow::Result<()> {
+fn a_wrong_digest_is_reported() -> anyhow::Result<()> {
     let digest = format!("sha256:{}", "0".repeat(64));
     let image = |variant: &Variant| variant.image("v1").replace(":v1", &format!("@{digest}"));
     let case = Case::new("bad-digest", image, |_| Ok(false))?;
@@ -251,7 +251,7 @@ fn a_wrong_digest_is_told() -> anyhow::Result<()> {
 }
 
 #[test]
-fn an_image_without_manifests_is_told() -> anyhow::Result<()> {
+fn an_image_without_manifests_is_reported() -> anyhow::Result<()> {
     let case = Case::new("bad-empty", tagged, |bundle| {
         bundle.remove_folder("manifests").map(|()| true)
     })?;
@@ -267,7 +267,7 @@ fn an_image_without_manifests_is_told() -> anyhow::Result<()> {
 }
 
 #[test]
-fn broken_yaml_is_told_with_its_file() -> anyhow::Result<()> {
+fn broken_yaml_is_reported_with_its_file() -> anyhow::Result<()> {
     let case = Case::new("bad-yaml", tagged, |bundle| {
         bundle
             .edit(DEFINITION_FILE, |text| text.replace("spec:\n", "spec: [\n"))
@@ -282,7 +282,7 @@ fn broken_yaml_is_told_with_its_file() -> anyhow::Result<()> {
 }
 
 #[test]
-fn two_cluster_service_versions_are_told_with_their_files() -> anyhow::Result<()> {
+fn two_cluster_service_versions_are_reported_with_their_files() -> anyhow::Result<()> {
     let case = Case::new("bad-two-csvs", tagged, |bundle| {
         let second = bundle.read(CSV_FILE)?.replace("v1.0.0", "v1.0.1");
         bundle.add("manifests/second.yaml", &second).map(|()| true)
@@ -299,8 +299,8 @@ fn two_cluster_service_versions_are_told_with_their_files() -> anyhow::Result<()
 }
 
 #[test]
-fn a_definition_of_an_api_gone_since_kubernetes_1_22_is_told_before_anything_is_applied() -> anyhow::Result<()>
-{
+fn a_definition_of_an_api_gone_since_kubernetes_1_22_is_reported_before_anything_is_applied()
+-> anyhow::Result<()> {
     let case = Case::new("bad-v1beta1", tagged, |bundle| {
         let change = |text: &str| text.replace("apiextensions.k8s.io/v1", "apiextensions.k8s.io/v1beta1");
         bundle.edit(DEFINITION_FILE, change).map(|()| true)
@@ -320,7 +320,7 @@ fn a_definition_of_an_api_gone_since_kubernetes_1_22_is_told_before_anything_is_
 
 /// The image does not exist and is then pushed under its name in the catalog; no user action is needed.
 #[test]
-fn a_bundle_image_that_does_not_exist_is_told_and_used_once_it_does() -> anyhow::Result<()> {
+fn a_bundle_image_that_does_not_exist_is_reported_and_used_once_it_does() -> anyhow::Result<()> {
     let case = Case::new("bad-missing", tagged, |_| Ok(false))?;
     case.subscribe_in(impatient_group(&case))?;
     case.expect_refusal("BundleUnpackFailed", &["NotFound", "push the image"])?;
@@ -431,8 +431,8 @@ fn a_new_catalog_with_a_good_image_is_taken_at_once() -> anyhow::Result<()> {
 }
 
 #[test]
-fn an_install_mode_that_the_group_does_not_want_is_told_and_the_right_group_is_enough() -> anyhow::Result<()>
-{
+fn an_install_mode_that_the_group_does_not_want_is_reported_and_the_right_group_is_enough()
+-> anyhow::Result<()> {
     let lab = Lab::shared()?;
     let home = lab.folder("bad-mode")?;
     let variant = Variant::new("bad-mode", &home.join("good"))?;
@@ -473,7 +473,7 @@ fn an_install_mode_that_the_group_does_not_want_is_told_and_the_right_group_is_e
 }
 
 #[test]
-fn a_catalog_source_that_cannot_be_served_is_told_and_can_be_corrected() -> anyhow::Result<()> {
+fn a_catalog_source_that_cannot_be_served_is_reported_and_can_be_corrected() -> anyhow::Result<()> {
     let lab = Lab::shared()?;
     let before = operators(lab)?;
     let namespace = lab.namespace("bad-catalog-spec")?;

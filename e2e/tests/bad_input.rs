@@ -67,7 +67,7 @@ fn a_catalog_image_that_cannot_be_pulled_is_named_in_the_catalogs_status() -> an
 }
 
 #[test]
-fn no_operator_group_is_told() -> anyhow::Result<()> {
+fn no_operator_group_is_reported() -> anyhow::Result<()> {
     let namespace = Lab::shared()?.namespace("bad-no-group")?;
     namespace.apply(&[
         catalog_source("catalog", Lab::shared()?.demo_catalog()?),
@@ -86,7 +86,7 @@ fn no_operator_group_is_told() -> anyhow::Result<()> {
 }
 
 #[test]
-fn two_operator_groups_are_told_on_both_sides() -> anyhow::Result<()> {
+fn two_operator_groups_are_reported_on_both_sides() -> anyhow::Result<()> {
     let namespace = Lab::shared()?.namespace("bad-two-groups")?;
     ready(
         &namespace,

@@ -31,7 +31,7 @@ fn serving(namespace: &Namespace<'_>) -> anyhow::Result<Vec<String>> {
 }
 
 #[test]
-fn cat_017_opm_007_upg_026_a_catalog_that_is_pushed_anew_upgrades_its_operators() -> anyhow::Result<()> {
+fn cat_017_opm_007_upg_026_a_catalog_that_is_pushed_again_upgrades_its_operators() -> anyhow::Result<()> {
     let lab = Lab::shared()?;
     // The operator's image is published with the demo.
     lab.demo_catalog()?;

@@ -151,7 +151,7 @@ fn a_command_in_a_container_and_its_log_can_be_reached() -> anyhow::Result<()> {
 }
 
 #[test]
-fn the_audit_log_tells_who_wrote_what() -> anyhow::Result<()> {
+fn the_audit_log_shows_who_wrote_what() -> anyhow::Result<()> {
     let cluster = shared()?;
     kubectl(
         &cluster,

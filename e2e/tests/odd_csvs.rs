@@ -130,7 +130,7 @@ fn a_name_longer_than_a_label_gets_a_status_and_can_be_deleted() -> anyhow::Resu
 
 /// An aggregated API of a Service without endpoints: its discovery returns 503.
 #[test]
-fn an_aggregated_api_that_is_down_freezes_nobody() -> anyhow::Result<()> {
+fn an_unavailable_aggregated_api_blocks_nothing() -> anyhow::Result<()> {
     let lab = Lab::shared()?;
     let namespace = lab.namespace("odd-dead-api")?;
     let group = "dead.odd-dead-api.example.com";
@@ -194,7 +194,7 @@ fn dead_api(namespace: &Namespace<'_>, group: &str) -> anyhow::Result<()> {
 /// A policy of the cluster removes an annotation from the pods; before the fix each cycle wrote two history entries and two
 /// events.
 #[test]
-fn a_deployment_that_a_policy_changes_is_told_and_does_not_flap() -> anyhow::Result<()> {
+fn a_deployment_that_a_policy_changes_is_reported_and_does_not_flap() -> anyhow::Result<()> {
     let lab = Lab::shared()?;
     let namespace = lab.namespace("odd-policy")?;
     let policy = json!({"apiVersion": "admissionregistration.k8s.io/v1beta1", "kind": "MutatingAdmissionPolicy",

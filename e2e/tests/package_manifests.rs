@@ -228,7 +228,7 @@ fn pkg_002_pkg_003_a_package_says_what_it_is() -> anyhow::Result<()> {
 }
 
 #[test]
-fn whoever_has_no_rights_sees_nothing_and_nobody_changes_anything() -> anyhow::Result<()> {
+fn users_without_rights_see_nothing_and_no_user_changes_anything() -> anyhow::Result<()> {
     let _stay = replicas_stay();
     let kubectl = Lab::shared()?.kubectl();
     let namespace = with_catalog("packages-rights")?;

@@ -3,7 +3,7 @@
 {{ .Values.catalog_namespace | default .Values.namespace }}
 {{- end -}}
 
-{{/* Reference of one of our images: root, name (its key below `image`), ref (said as a whole, wins). */}}
+{{/* Reference of one of our images: root, name (its key below `image`), ref (a complete reference, takes precedence). */}}
 {{- define "olm.image" -}}
 {{- if .ref -}}
 {{ .ref }}
@@ -15,7 +15,7 @@
 {{- end -}}
 {{- end -}}
 
-{{/* Where the pods of a program run and what they give way to: root, own (its values). */}}
+{{/* Scheduling and priority of a program's pods: root, own (its values). */}}
 {{- define "olm.placement" -}}
 {{- $settings := dict -}}
 {{- range $name := list "nodeSelector" "tolerations" "affinity" "topologySpreadConstraints" -}}
@@ -43,14 +43,14 @@
 {{- toYaml $flags -}}
 {{- end -}}
 
-{{/* Name of a ClusterOperator that is reported to; a pair of quotes is how upstream's values say none. */}}
+{{/* Name of the ClusterOperator that gets reports; upstream's values use a pair of quotes for none. */}}
 {{- define "olm.statusName" -}}
 {{- $name := . | default "" -}}
 {{- if ne $name "\"\"" -}}{{ $name }}{{- end -}}
 {{- end -}}
 
-{{/* How an operator (root, app, workload: name of its Deployment if that is another) is replaced. Those that elect one may be there at a time; one that was started without an election writes without
-     asking, so nothing runs beside it. */}}
+{{/* Update strategy of an operator (root, app, workload: name of its Deployment if that is another). Operators with leader election may run at the same time; one that was started without it writes
+     unconditionally, so nothing may run beside it. */}}
 {{- define "olm.strategy" -}}
 {{- $rolling := true -}}
 {{- with lookup "apps/v1" "Deployment" .root.Values.namespace (.workload | default .app) -}}
@@ -66,7 +66,7 @@ type: Recreate
 {{- end -}}
 {{- end -}}
 
-{{/* Of the replicas of a program (root, own: its values, app) a drained node takes one along at most. One that is alone is not held: nodes could not be drained. */}}
+{{/* A drained node evicts at most one replica of a program (root, own: its values, app). A single replica is not protected: nodes could not be drained. */}}
 {{- define "olm.budget" -}}
 {{- if and .root.Values.podDisruptionBudget.enabled (gt (int .own.replicaCount) 1) -}}
 apiVersion: policy/v1
@@ -76,7 +76,7 @@ metadata:
   namespace: {{ .root.Values.namespace | quote }}
 spec:
   maxUnavailable: 1
-  {{- /* Pods that are not ready keep no node from being drained. */}}
+  {{- /* Pods that are not ready do not block the drain of a node. */}}
   {{- if semverCompare ">=1.27-0" .root.Capabilities.KubeVersion.Version }}
   unhealthyPodEvictionPolicy: AlwaysAllow
   {{- end }}
@@ -86,12 +86,12 @@ spec:
 {{- end -}}
 {{- end -}}
 
-{{/* Whether an image is upstream's: who publishes there decides. A registry of users may mirror ours under any name. */}}
+{{/* True for upstream's images, by their repository. A registry of users may mirror ours under any name. */}}
 {{- define "olm.isUpstreams" -}}
 {{- if regexMatch "^(quay\\.io/(operator-framework|openshift|openshift-release-dev)|registry\\.redhat\\.io/openshift4)/" . -}}true{{- end -}}
 {{- end -}}
 
-{{/* The certificates of a text as PEM, without what stands around them: what openssl prints, and what is nobody else's, such as keys. */}}
+{{/* The PEM certificates in a text, without its other parts: output of openssl, and private data such as keys. */}}
 {{- define "olm.certificates" -}}
 {{- range regexFindAll "(?s)-----BEGIN CERTIFICATE-----.*?-----END CERTIFICATE-----" . -1 -}}
 {{ . }}
@@ -184,7 +184,7 @@ operator-controller-cert
 {{- end -}}
 {{- end -}}
 
-{{/* Where an operator (root, name) has it, and who signs certificates of clients. */}}
+{{/* Paths of an operator's (root, name) certificate, and of the authority for client certificates. */}}
 {{- define "olm.tlsArguments" -}}
 {{- if include "olm.tlsSecret" . }}
 - --tls-cert=/srv-cert/tls.crt
@@ -225,7 +225,7 @@ operator-controller-cert
 {{- end }}
 {{- end -}}
 
-{{/* What the pods of a program (root, name) have besides: annotations, mounts and volumes of the chart, then the user's. */}}
+{{/* Further fields of a program's (root, name) pods: annotations, mounts and volumes of the chart, then the user's. */}}
 {{- define "olm.podAnnotations" -}}
 {{- $own := index .root.Values .name -}}
 {{- $all := include "olm.collectorAnnotation" .root | fromYaml -}}
@@ -250,12 +250,12 @@ operator-controller-cert
 {{- end }}
 {{- end -}}
 
-{{/* Who is believed to sign certificates of registries, as PEM. */}}
+{{/* Trusted authorities for certificates of registries, as PEM. */}}
 {{- define "olm.registryAuthorities" -}}
 {{- include "olm.certificates" (.Values.catalog.registryCA | default "") -}}
 {{- end -}}
 
-{{/* Labels that have pods held against a profile; those without a level are left out. */}}
+{{/* Pod security labels; those without a level are left out. */}}
 {{- define "olm.podSecurity" -}}
 {{- $labels := dict -}}
 {{- range $mode := list "enforce" "audit" "warn" -}}
@@ -272,7 +272,7 @@ operator-controller-cert
 {{ replace ":" "_" . }}.hosts.toml
 {{- end -}}
 
-{{/* What every program reads of the log and of spans, as environment; empty where nothing is said. */}}
+{{/* Environment of every program for its log and spans; empty without settings. */}}
 {{- define "olm.environment" -}}
 {{- with .Values.log }}
 - name: OLM_LOG
@@ -285,7 +285,7 @@ operator-controller-cert
 {{- with .Values.tracing.endpoint }}
 - name: OTEL_EXPORTER_OTLP_ENDPOINT
   value: {{ . | quote }}
-{{- /* 0 is a ratio, too, and null none. */}}
+{{- /* 0 is a valid ratio, and null is none. */}}
 {{- $ratio := $.Values.tracing.samplingRatio }}
 {{- if not (or (kindIs "invalid" $ratio) (eq (toString $ratio) "")) }}
 - name: OTEL_TRACES_SAMPLER
@@ -308,12 +308,12 @@ operator-controller-cert
 {{- end }}
 {{- end -}}
 
-{{/* Who is believed to sign the collector's certificate, as PEM; empty without spans, or where none is named. */}}
+{{/* Trusted authorities for the collector's certificate, as PEM; empty without spans, or if none is named. */}}
 {{- define "olm.collectorAuthorities" -}}
 {{- if .Values.tracing.endpoint -}}{{- include "olm.certificates" (.Values.tracing.caBundle | default "") -}}{{- end -}}
 {{- end -}}
 
-{{/* Where the pods have it, as annotation, mount and volume: a process reads it when it starts, so that another one makes new pods. */}}
+{{/* Its annotation, mount and volume in the pods: a process reads the file at its start, so a changed one creates new pods. */}}
 {{- define "olm.collectorAnnotation" -}}
 {{- with include "olm.collectorAuthorities" . -}}
 checksum/collector-ca: {{ sha256sum . }}
@@ -334,14 +334,14 @@ checksum/collector-ca: {{ sha256sum . }}
 {{- end }}
 {{- end -}}
 
-{{/* Rules of a NetworkPolicy by the names of their values (root, names); null is as good as one that names nothing. */}}
+{{/* Rules of a NetworkPolicy by the names of their values (root, names); null counts as an empty rule. */}}
 {{- define "olm.rules" -}}
 {{- $rules := list -}}
 {{- range .names -}}{{- $rules = append $rules (index $.root.Values.networkPolicy . | default dict) -}}{{- end -}}
 {{- toYaml $rules -}}
 {{- end -}}
 
-{{/* Who may reach the metrics of an operator (root, name). Upstream's port `metrics` is the one where they are told, with TLS or without. */}}
+{{/* Clients that may reach the metrics of an operator (root, name). Upstream's port `metrics` serves them, with TLS or without. */}}
 {{- define "olm.metricsRules" -}}
 {{- $rule := deepCopy (.root.Values.networkPolicy.metrics | default dict) -}}
 {{- $named := list -}}
@@ -352,7 +352,7 @@ checksum/collector-ca: {{ sha256sum . }}
 {{- toYaml (list $rule) -}}
 {{- end -}}
 
-{{/* Where spans are let out, as list items; empty without them. Without ports it is the one of the address. */}}
+{{/* Egress rules for spans, as list items; empty without spans. The default port is that of the address. */}}
 {{- define "olm.collectorRules" -}}
 {{- if .Values.tracing.endpoint }}
 {{- $rule := deepCopy (.Values.networkPolicy.collector | default dict) }}
@@ -577,7 +577,7 @@ template:
     {{- end }}
 {{- end -}}
 
-{{/* A Secret (root, name) to serve a Service (service) with where nobody else makes one: the one that is there, or a new one for ten years, whose
+{{/* A Secret (root, name) to serve a Service (service) with if nothing else creates one: the existing one, or a new one for ten years, whose
      authority is named `authority`. Keys are ECDSA P-256. */}}
 {{- define "olm.madeCertificate" -}}
 {{- $namespace := .root.Values.namespace -}}

@@ -1,11 +1,11 @@
-{{/* Seconds of a duration that is whole seconds or minutes; empty of any other, which the program itself looks at. */}}
+{{/* Seconds of a duration in whole seconds or minutes; empty for any other, which the program itself checks. */}}
 {{- define "olm.seconds" -}}
 {{- if regexMatch "^[0-9]{1,9}s$" . -}}{{ trimSuffix "s" . | int64 }}
 {{- else if regexMatch "^[0-9]{1,7}m$" . -}}{{ mul 60 (trimSuffix "m" . | int64) }}
 {{- end -}}
 {{- end -}}
 
-{{/* Stops at times of an election with which a program ends at once, as far as they can be read here. */}}
+{{/* Fails for times of leader election with which a program would exit at once, as far as they can be parsed here. */}}
 {{- define "olm.validateElection" -}}
 {{- $lease := include "olm.seconds" (.leaseDuration | default "15s") -}}
 {{- $deadline := include "olm.seconds" (.renewDeadline | default "10s") -}}
@@ -28,7 +28,7 @@
 {{- end -}}
 {{- end -}}
 
-{{/* Stops at arguments of a program (root, name) that the chart gives itself: rights, files, Services and probes follow what it gives. */}}
+{{/* Fails for arguments of a program (root, name) that the chart sets itself: rights, files, Services and probes depend on them. */}}
 {{- define "olm.validateArguments" -}}
 {{- $name := .name -}}
 {{- $own := index .root.Values $name -}}
@@ -72,7 +72,7 @@
 {{- end -}}
 {{- end -}}
 
-{{/* Stops at variables, volumes and mounts of a program (root, name) that the chart has itself: an object with two of a name is refused late, or by
+{{/* Fails for variables, volumes and mounts of a program (root, name) that the chart sets itself: an object with two of a name is refused late, or by
      OLM alone. */}}
 {{- define "olm.validatePods" -}}
 {{- $name := .name -}}
@@ -110,8 +110,8 @@
 {{- end -}}
 {{- end -}}
 
-{{/* Stops at values with which OLM would not work, or be open, and at those that mean something upstream and are not kept here: better told
-     than left out. */}}
+{{/* Fails for values with which OLM would not work, or would be insecure, and for upstream's values that have no effect here: an error is better
+     than to ignore them. */}}
 {{- define "olm.validate" -}}
 {{- range $field := list "namespace" "operator_namespace" -}}
 {{- $namespace := index $.Values $field -}}
@@ -212,7 +212,7 @@
 {{- end -}}
 {{- end -}}
 
-{{/* Stops at settings of spans with which none would arrive. */}}
+{{/* Fails for settings of spans with which none would arrive. */}}
 {{- define "olm.validateTracing" -}}
 {{- $endpoint := .endpoint | default "" -}}
 {{- if regexMatch "/v1/traces/*$" $endpoint -}}
@@ -223,7 +223,7 @@
 {{- end -}}
 {{- end -}}
 
-{{/* Stops at upstream's images: neither has the programs of this chart, and pods of them say so late, or not at all. */}}
+{{/* Fails for upstream's images: they lack the programs of this chart, and their pods would report that late, or not at all. */}}
 {{- define "olm.validateImages" -}}
 {{- $found := list -}}
 {{- range $name := list "olm" "catalog" "package" "catalogd" "operatorController" -}}
@@ -253,7 +253,7 @@
 {{- end -}}
 {{- end -}}
 
-{{/* Stops at a rule that lets nobody reach the API server, where the cluster can be asked at which ports that listens. */}}
+{{/* Fails for a rule with which no pod could reach the API server, if the cluster reports the ports of the API server. */}}
 {{- define "olm.validateKubeAPIServer" -}}
 {{- $rule := .Values.networkPolicy.kubeAPIServer | default dict -}}
 {{- if and .Values.networkPolicy.enabled $rule.ports -}}

@@ -44,7 +44,7 @@ const TARGET: f64 = 30.0;
 
 fn main() -> Result<(), Failure> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    // The operator has one thread of rounds, too.
+    // The operator has one thread for reconciles, too.
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
@@ -132,7 +132,7 @@ fn encode(bytes: &[u8]) -> String {
     olm_fbc::base64::encode(bytes)
 }
 
-/// Serves all catalogs, prints the port of each, and ends with whoever reads them.
+/// Serves all catalogs, prints the port of each, and ends with the process that reads them.
 async fn serve(folder: &Path) -> Result<(), Failure> {
     let mut servers = Vec::new();
     for number in 0..CATALOGS {

@@ -1,7 +1,7 @@
 //! Durations that users write into annotations, kept within bounds.
 //!
-//! Whoever may write an annotation must not be able to stop the process or to keep a registry busy with it: whatever a text
-//! says, what comes out can be added to any time of this century and is no reason for work without pause.
+//! Users who can write an annotation must not be able to stop the process or to keep a registry busy: any parsed duration can be
+//! added to any time of this century, and causes no work without pause.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

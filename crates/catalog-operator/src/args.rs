@@ -214,7 +214,7 @@ mod tests {
 
     /// What is flattened in would replace it.
     #[test]
-    fn help_says_what_the_program_is_for_and_mistakes_in_any_group_are_told() {
+    fn help_says_what_the_program_is_for_and_mistakes_in_any_group_are_reported() {
         let about = Args::command().get_about().unwrap().to_string();
         assert!(about.starts_with("Serves CatalogSources"), "{about}");
         for (flags, told) in [
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_flag_given_twice_the_last_counts() {
+    fn the_last_value_of_a_repeated_flag_counts() {
         let args = parse(&["--namespace", "a", "--debug", "--debug", "--namespace=b"]);
         assert_eq!(args.namespace, "b");
     }

@@ -11,13 +11,13 @@
 //! # Guarantees
 //! - A plan that is stopped after any write converges to the same state when it is looked at again: what is found is `Present`,
 //!   nothing is made twice.
-//! - A plan never fails for what may pass: servers that do not answer, conflicts, missing rights. A lasting error makes it fail
-//!   once the retry window, counted from the first lasting error on, is over; one that passes in between starts it anew.
+//! - A plan never fails because of temporary errors: unresponsive servers, conflicts, missing rights. A lasting error makes it fail
+//!   at the end of the retry window, which begins with the first lasting error; after a resolved error the window begins again.
 //! - `Complete` means that every object is in the cluster and every CustomResourceDefinition is served.
 //! - With a ServiceAccount named by the OperatorGroup every object is written in its name; only CustomResourceDefinitions and the
 //!   plan's status are written in the operator's own.
-//! - A Complete plan brings back the accounts and RBAC it made for a ClusterServiceVersion that still stands, as the identity its
-//!   OperatorGroup names now; nothing else makes them.
+//! - A Complete plan restores the accounts and RBAC that it created for an existing ClusterServiceVersion, as the identity that its
+//!   OperatorGroup names now; nothing else creates them.
 //!
 //! # Errors
 //! Errors of steps are in the plan's `status.message`, in upstream's words; see [`execution::StepError`] and [`StepKind::error_prefix`](crate::step_kind::StepKind::error_prefix).

@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn upstream_reference_is_told_from_a_config_map_object() {
+    fn upstream_reference_is_distinguished_from_a_config_map_object() {
         let reference = r#"{"kind":"ConfigMap","name":"18","namespace":"golden","catalogSourceName":"cat","catalogSourceNamespace":"golden","replaces":"","properties":"{}"}"#;
         assert!(
             matches!(Manifest::parse(reference).unwrap(), Manifest::ConfigMap(found) if found.name == "18" && found.properties == "{}")

@@ -1,4 +1,4 @@
-//! What Prometheus is told of catalogs, Subscriptions and InstallPlans, under upstream's names where it has one
+//! Metrics of catalogs, Subscriptions and InstallPlans, under upstream's names where it has one
 //! (`docs/reference/metrics.md`).
 //!
 //! Gauges are read from the stores when they are asked for, so that nothing has to be kept in step, and no series outlives its
@@ -39,7 +39,7 @@ pub(crate) struct Figures {
 }
 
 impl Figures {
-    /// Figures that are told with the others of `metrics`.
+    /// Figures that are reported with the others of `metrics`.
     pub(crate) fn register(metrics: &Metrics) -> Self {
         Self {
             resolution_seconds: metrics.summary(
@@ -194,7 +194,7 @@ fn ready(source: &Arc<CatalogSource>) -> ([String; 2], i64) {
     )
 }
 
-/// How long a plan has waited that nobody has approved.
+/// Time that a plan has waited for approval.
 fn waiting(plan: &Arc<InstallPlan>, now: Timestamp) -> Option<([String; 2], i64)> {
     if plan.phase() != InstallPlanPhase::RequiresApproval || plan.spec.approved {
         return None;

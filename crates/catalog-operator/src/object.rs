@@ -36,7 +36,7 @@ pub(crate) fn metadata_text<'a>(object: &'a Value, field: &str) -> Option<&'a st
         .filter(|text| !text.is_empty())
 }
 
-/// Sets a field of an object. What is no object stays as it is: whoever wrote it is told by the API server.
+/// Sets a field of an object. A value that is no object stays unchanged: the API server reports that to its author.
 pub(crate) fn set(object: &mut Value, field: &str, value: Value) {
     if let Value::Object(map) = object {
         map.insert(field.to_owned(), value);

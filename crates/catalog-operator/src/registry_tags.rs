@@ -37,11 +37,11 @@ impl ImageTags for RegistryTags {
     async fn digest(&self, image: &str, catalog: &NamespacedName) -> Result<String, String> {
         let image: Reference = image.parse().map_err(text)?;
         let mut credentials = self.secrets.of_catalog(catalog).await.map_err(text)?;
-        let mut digest = self.puller.told_digest(&image, &credentials).await;
+        let mut digest = self.puller.reported_digest(&image, &credentials).await;
         let refused = digest.as_ref().err().map(PullError::class);
         let more = self.secrets.add_more(catalog, &mut credentials, refused).await;
         if more.map_err(text)? {
-            digest = self.puller.told_digest(&image, &credentials).await;
+            digest = self.puller.reported_digest(&image, &credentials).await;
         }
         digest.map(|digest| digest.to_string()).map_err(text)
     }

@@ -15,7 +15,7 @@
 //! - A catalog that is only starting is waited for in silence.
 //!
 //! # Errors
-//! Whatever keeps a namespace from being resolved is a condition of its Subscriptions, also what upstream only logs:
+//! Any reason that prevents the resolution of a namespace is a condition of its Subscriptions, even if upstream only logs it:
 //! missing or several OperatorGroups, annotations that are no duration, a plan that the API server refuses.
 //!
 //! Rules: `docs/reference/resolution.md`.

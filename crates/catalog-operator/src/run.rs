@@ -125,7 +125,7 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What the controllers speak to besides the API server.
+/// Services that the controllers call besides the API server.
 pub struct Outside {
     /// How connections to registry servers are made.
     pub dial: Arc<dyn Dial>,
@@ -133,7 +133,7 @@ pub struct Outside {
     pub catalogs: Arc<dyn CatalogReader>,
     /// Where bundles come from; none for image registries.
     pub bundles: Option<Arc<dyn BundleSource>>,
-    /// Who knows what is behind the tags of catalogs; none for image registries.
+    /// Resolves the tags of catalogs; `None` for image registries.
     pub tags: Option<Arc<dyn ImageTags>>,
 }
 
@@ -252,7 +252,7 @@ fn build_services(
     }
 }
 
-/// How registries are reached, and who is believed to have signed their certificates.
+/// How registries are reached, and which authorities may sign their certificates.
 fn registries(args: &Args) -> RegistryConfig {
     let config = args
         .registry_config
@@ -364,7 +364,7 @@ impl Parts {
     }
 
     fn start_report(&self, runner: &Runner, workers: &mut JoinSet<()>) {
-        // That it works is told once it has done something.
+        // Reported as working once it has done something.
         let (watched, queue) = (
             self.cluster_operators.clone(),
             self.queues.cluster_operators.clone(),

@@ -1,4 +1,4 @@
-//! The reflectors of this binary, each pruned of what nobody reads.
+//! The reflectors of this binary, each pruned of unused fields.
 
 pub(crate) mod config_maps;
 pub(crate) mod unpacks;
@@ -63,8 +63,8 @@ pub(crate) struct Stores {
 }
 
 impl Stores {
-    /// Registers all watches in `set`; they start with the set. Jobs are watched only `with_jobs`: who has none unpack bundles need
-    /// not let this process see any.
+    /// Registers all watches in `set`; they start with the set. Jobs are watched only `with_jobs`: without unpack Jobs this process
+    /// needs no permission to see them.
     pub(crate) fn register(set: &mut StoreSet, client: &Client, with_jobs: bool) -> Self {
         Self {
             sources: set.add(Watch::new(client).prune(prune_source)),
@@ -96,7 +96,7 @@ impl Stores {
     }
 }
 
-/// Only what carries OLM's mark: everything OLM makes does, from its creation.
+/// Only objects with OLM's label: every object that OLM creates has it from its creation.
 fn managed<K: Stored>(client: &Client) -> Watch<K> {
     Watch::new(client).label_equals(labels::MANAGED, labels::TRUE)
 }
@@ -109,7 +109,7 @@ fn prune_source(source: &mut CatalogSource) {
     source.spec.description = None;
 }
 
-/// What the operator is to be configured with is olm-operator's concern.
+/// The operator's configuration is the concern of olm-operator.
 fn prune_subscription(subscription: &mut Subscription) {
     if let Some(annotations) = &mut subscription.metadata.annotations {
         annotations.retain(|key, _| key == labels::GENERATED_BY || is_about_upgrades(key));
@@ -122,8 +122,8 @@ fn prune_subscription(subscription: &mut Subscription) {
     subscription.spec.config = None;
 }
 
-/// Resolution reads names, versions, APIs and the projected properties; plans, which definitions are converted by whom; Subscriptions
-/// report the phase and its cause, which is kept as the message.
+/// Resolution reads names, versions, APIs and the projected properties; plans read which operator converts which definition;
+/// Subscriptions report the phase and its cause, which is kept as the message.
 fn prune_csv(csv: &mut ClusterServiceVersion) {
     let cause = csv_cause(csv);
     if let Some(annotations) = &mut csv.metadata.annotations {
@@ -191,9 +191,9 @@ mod tests {
 
     use super::*;
 
-    /// Whoever may write one Subscription decides on the memory for one, and not for as much as an object can hold.
+    /// A user who can write a Subscription controls the memory for it, so only a part of an object is kept.
     #[test]
-    fn of_an_annotation_no_more_is_kept_than_is_read() {
+    fn only_the_part_of_an_annotation_that_is_read_is_kept() {
         let annotations = json!({UPGRADE_HOLD: "é".repeat(100_000), "other": "x"});
         let object = json!({
             "apiVersion": "operators.coreos.com/v1alpha1", "kind": "Subscription",

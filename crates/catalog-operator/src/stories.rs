@@ -57,7 +57,7 @@ pub enum Step {
     RefuseImage(&'static str),
     /// A node carries out the Jobs that wait, and finds this bundle.
     PullByNode(&'static str),
-    /// Kubernetes takes Jobs that are over away.
+    /// Kubernetes deletes finished Jobs.
     ExpireJobs,
     /// Two minutes go by.
     Wait,
@@ -104,8 +104,8 @@ fn stories() -> Vec<Story<Step>> {
                 vec![BreakImage("reg/demo:v1")],
                 begin("Automatic"),
                 vec![MendImages, Wait, Wait],
-                // With it goes what a node was asked for meanwhile: a process that is killed right after the ConfigMap of a Job is there
-                // leaves that, empty, to whoever wants the bundle next.
+                // This also cancels requests to a node: a process that is killed right after it has created the ConfigMap of a Job
+                // leaves it, empty, to the next subscriber of the bundle.
                 vec![Delete("CatalogSource", "cat"), Wait],
             ]
             .concat(),
@@ -146,7 +146,7 @@ impl StoryEnv for TestEnv {
     }
 
     fn rest(&mut self) {
-        // Nodes take what they are given.
+        // Nodes start all pods.
         self.settle_for(3);
         self.begin_pods();
         Self::rest(self);
@@ -204,7 +204,7 @@ fn nothing_is_installed_before_it_is_approved() {
     assert_eq!(env.only("ClusterServiceVersion")["metadata"]["name"], "demo.v1");
 }
 
-/// Written once, right after the plan, and kept in no store.
+/// Written once, right after the plan, and not kept in any store.
 #[test]
 fn a_plan_that_waits_for_approval_says_what_it_changes() {
     let preview = |plan: &Value| {
@@ -257,7 +257,7 @@ fn a_plan_that_waits_for_approval_says_what_it_changes() {
 }
 
 #[test]
-fn a_lost_registry_pod_is_made_again_and_its_catalog_read_anew() {
+fn a_lost_registry_pod_is_created_and_its_catalog_read_again() {
     let env = story("lost pods");
     let dialled = env.outside.dialled();
     assert!(dialled >= 2, "{dialled}");
@@ -269,7 +269,7 @@ fn a_lost_registry_pod_is_made_again_and_its_catalog_read_anew() {
 }
 
 #[test]
-fn a_catalog_that_cannot_be_reached_is_told_and_found_again() {
+fn a_catalog_that_cannot_be_reached_is_reported_and_found_again() {
     let mut env = after(&[Serve(first()), Put(catalog())]);
     env.outside.set_unreachable(true);
     env.settle_for(30);
@@ -281,9 +281,9 @@ fn a_catalog_that_cannot_be_reached_is_told_and_found_again() {
     assert_eq!(state, "READY");
 }
 
-/// What was read before serves, and Subscriptions say that what is new does not count.
+/// The earlier content is still served, and Subscriptions report that the new one does not count.
 #[test]
-fn new_content_that_cannot_be_read_is_told_to_the_subscriptions() {
+fn unreadable_new_content_is_reported_on_the_subscriptions() {
     let mut env = story("install");
     let unhealthy = |env: &TestEnv| {
         let subscription = env.only("Subscription");
@@ -369,7 +369,7 @@ fn the_pause_after_a_pod_that_died_young_ends() {
 }
 
 #[test]
-fn a_namespace_that_is_labelled_anew_gets_registry_pods_that_fit() {
+fn a_namespace_with_changed_labels_gets_registry_pods_that_fit() {
     let mut env = after(&[Serve(first()), Put(catalog())]);
     let before = env.only("Pod")["spec"].clone();
     let labels = json!({"pod-security.kubernetes.io/enforce": "restricted"});
@@ -383,7 +383,7 @@ fn at_rest_nothing_is_written_not_even_by_a_new_process() {
     for (name, story) in stories() {
         let mut env = after(&story);
         env.settle_for(60);
-        // A new process connects anew, and says since when.
+        // A new process connects again, and reports the time of that.
         assert_rests(&mut env, name, 120, Some("patch CatalogSource ns/cat status"));
     }
 }
@@ -399,8 +399,8 @@ fn an_answer_lost_after_any_write_changes_nothing_in_the_end() {
     every_interruption::<TestEnv>(what, stories(), Interruption::LoseAnswer);
 }
 
-/// A round that came right after a write without an answer computed its status against what had been there before, and
-/// left the message of that write on a plan that was Complete.
+/// A reconcile right after a write without a response computed its status from an older observation, and left the message of that
+/// write on a plan that was Complete.
 #[test]
 fn no_answer_lost_in_an_install_leaves_a_trace() {
     let (_, story) = stories().swap_remove(0);

@@ -21,10 +21,10 @@ use self::window::Window;
 /// Bytes of an annotation's value that messages show.
 const SHOWN: usize = 80;
 
-/// Bytes of an annotation that are kept, so that what is too long to be read is known to be.
+/// Maximum bytes of an annotation that are kept: enough to detect that it is too long.
 pub(crate) const MAX_KEPT: usize = 512;
 
-/// Annotations of a Subscription that are a policy. `upgrade-hold` is none: the resolver applies it, whoever approves.
+/// Annotations of a Subscription that are a policy. `upgrade-hold` is none: the resolver applies it, for every approver.
 const POLICIES: [&str; 3] = [
     labels::UPGRADE_APPROVE,
     labels::UPGRADE_STOP_AFTER_FAILURE,
@@ -249,7 +249,7 @@ impl Demand {
     }
 }
 
-/// Whether an upgrade is no larger than the limit; one whose versions are not known may be of any size.
+/// True if an upgrade does not exceed the limit; one with an unknown version may be of any size.
 fn is_within(from: Option<&Version>, to: Option<&Version>, minor: bool) -> bool {
     let Some((from, to)) = from.zip(to) else {
         return false;
@@ -308,7 +308,7 @@ mod tests {
             ("0.1.0", "1.1.0", true, true),
             // The graph may lead to a lower version.
             ("1.1.1", "1.1.0", true, true),
-            // Nothing is known of the one or the other.
+            // One of the versions is unknown.
             ("about one", "1.0.1", true, true),
             ("1.0.0", "about one", true, true),
             // The first install.
@@ -322,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_waited_for_is_told_with_the_annotation() {
+    fn what_is_waited_for_is_reported_with_the_annotation() {
         let told = |annotations: &[(&str, &str)]| {
             let waits = waits(annotations, "1.0.0", "2.0.0", true);
             let lines: Vec<String> = waits.into_iter().map(|wait| wait.text).collect();

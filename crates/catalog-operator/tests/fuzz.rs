@@ -221,7 +221,7 @@ fn typed<K: DeserializeOwned>(value: &Value) -> Option<K> {
     serde_json::from_value(value.clone()).ok()
 }
 
-/// A few rounds of a plan, each on what the one before made of its status.
+/// A few reconciles of a plan, each with the status that the previous one wrote.
 fn carry_out(mut plan: InstallPlan, cluster: &AnyCluster) -> usize {
     let group: OperatorGroup = typed(&json!({"apiVersion": "operators.coreos.com/v1", "kind": "OperatorGroup",
         "metadata": {"name": "og", "namespace": NAMESPACE}, "spec": {}, "status": {"namespaces": [NAMESPACE], "lastUpdated": null}}))

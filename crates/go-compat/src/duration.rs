@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn negative_durations_are_told_apart() {
+    fn negative_durations_are_distinguished() {
         let second = Duration::from_secs(1);
         assert_eq!(parse_signed("-1s"), Ok(Signed::Backward(second)));
         assert_eq!(parse_signed("+1s"), Ok(Signed::Forward(second)));
@@ -188,7 +188,7 @@ mod tests {
 
     /// Go's message for each.
     #[test]
-    fn what_is_no_duration_is_told_in_gos_words() {
+    fn what_is_no_duration_is_reported_in_gos_words() {
         for (text, expected) in [
             ("", r#"time: invalid duration """#),
             ("10", r#"time: missing unit in duration "10""#),

@@ -36,7 +36,7 @@ mod tests {
     }
 
     #[test]
-    fn causes_follow_and_are_said_once() {
+    fn causes_are_appended_and_reported_once() {
         for (texts, expected) in [
             (&["a"][..], "a"),
             (&["a", "b", "c"], "a: b: c"),

@@ -291,7 +291,7 @@ mod tests {
         contexts: [{name: one, context: {cluster: c, user: u}}]\nusers: [{name: u, user: {as: bob, as-groups: [x]}}]\n";
 
     #[test]
-    fn of_several_kubeconfigs_those_that_are_missing_are_skipped() {
+    fn missing_ones_of_several_kubeconfigs_are_skipped() {
         let folder = tempfile::tempdir().unwrap();
         let (good, missing) = (folder.path().join("good"), folder.path().join("missing"));
         std::fs::write(&good, ONE).unwrap();
@@ -317,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_is_to_be_acted_as_is_nobody_else_in_part() {
+    fn an_impersonated_user_has_no_fields_of_another() {
         let found = Kubeconfig::from_yaml(ONE).unwrap();
         let mut account = found.auth_infos[0].auth_info.clone().unwrap();
         act_as(&mut account, &ConnectionArgs::default());

@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn somebody_on_a_terminal_is_asked() {
+    fn a_user_on_a_terminal_is_asked() {
         let asked = |mut terminal: Option<&[u8]>| {
             let mut talk = Vec::new();
             let terminal = terminal.as_mut().map(|input| input as &mut dyn BufRead);
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn who_says_yes_beforehand_is_not_asked() {
+    fn the_yes_flag_suppresses_the_prompt() {
         assert!(confirm("Sure?", true).unwrap());
     }
 }

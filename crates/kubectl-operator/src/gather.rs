@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn an_empty_namespace_is_told_from_one_that_does_not_exist() {
+    async fn an_empty_namespace_is_distinguished_from_a_missing_one() {
         let cluster = FakeCluster::new();
         let (client, _link) = cluster.connect();
         let error = existing(&client, Some("shop")).await.unwrap_err();
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn whoever_names_thousands_of_plans_keeps_nobody_elses_from_being_looked_at() {
+    async fn thousands_of_named_plans_do_not_prevent_reads_of_others() {
         let cluster = FakeCluster::new();
         for number in 0..2 * MAX_ASKED {
             put(

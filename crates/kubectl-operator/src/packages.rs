@@ -58,7 +58,7 @@ pub(crate) struct Channel {
     pub suggested_namespace: String,
     /// CustomResourceDefinitions of the head, as `Kind (name)`.
     pub provides: Vec<String>,
-    /// APIs that the head provides, as far as package-server tells them.
+    /// APIs that the head provides, as far as package-server lists them.
     #[serde(skip)]
     pub apis: ApiSet,
     /// CustomResourceDefinitions that the head requires.

@@ -275,7 +275,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_lost_is_told_first_and_not_without_end() {
+    fn what_is_lost_is_reported_first_and_not_without_end() {
         let rule = |resource: &str| json!({"resource": resource, "verbs": ["get"]});
         let objects: Vec<_> = (0..100)
             .map(|number| json!({"verb": "create", "kind": "Role", "name": format!("r{number}"), "namespace": "shop"}))

@@ -67,7 +67,7 @@ fn readable(no_proxy: &str) -> String {
     words.join(",")
 }
 
-/// Proxies without a scheme are spoken to by HTTP.
+/// Proxies without a scheme use HTTP.
 fn with_scheme(address: &str) -> String {
     if address.is_empty() || address.contains("://") {
         return address.to_owned();

@@ -424,7 +424,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_cannot_be_a_name_is_not_asked_for() {
+    async fn an_impossible_name_is_not_requested() {
         let cluster = FakeCluster::new();
         cluster.on_request(|_| Some(Fault::Refuse(Refusal::unavailable("it was asked"))));
         let (client, _link) = cluster.connect();
@@ -477,7 +477,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn why_an_object_cannot_be_read_does_not_tell_what_it_says() {
+    async fn a_parse_error_of_an_object_does_not_reveal_its_content() {
         let cluster = FakeCluster::new();
         for (name, data) in [
             ("a", json!("hunter2, expected x")),

@@ -75,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn columns_stand_below_each_other_and_nothing_is_told_as_none() {
+    fn columns_are_aligned_and_empty_cells_show_none() {
         let mut table = Table::new(["NAME", "STATE"]);
         table.row(["größe-of-db".to_owned(), String::new()]);
         table.row(["\u{1b}[2J".to_owned(), "Ready".to_owned()]);

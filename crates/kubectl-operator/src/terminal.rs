@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use olm_fbc::printable::push_escaped;
 pub(crate) use olm_fbc::printable::{escape, escape_json, line};
 
-/// Maximum length of a text from a cluster or catalog. The way out stands at the end of a cause, which may have several long names.
+/// Maximum length of a text from a cluster or catalog. The way out is at the end of a cause, which may have several long names.
 const MAX_TEXT: usize = 2000;
 /// Maximum number of further lines of such a text.
 const MAX_LINES: usize = 30;

@@ -162,7 +162,7 @@ async fn what_upstream_wrote_is_shown_as_it_is() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn packages_that_upstreams_package_server_tells_are_read() {
+async fn packages_of_upstreams_package_server_are_read() {
     let Some(path) = shared_path("golden/packagemanifests.json") else {
         return;
     };

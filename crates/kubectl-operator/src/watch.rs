@@ -58,7 +58,7 @@ pub(crate) enum Outcome {
     Over,
 }
 
-/// Tells a failure that lasts from one that passes while OLM works.
+/// Distinguishes a lasting failure from one that passes while OLM works.
 #[derive(Debug, Default)]
 pub(crate) struct Lasting(Option<Instant>);
 
@@ -479,7 +479,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_look_that_fails_is_told_and_tried_again_but_not_for_ever() {
+    async fn a_failed_read_is_reported_and_retried_but_not_forever() {
         let failed = || Err(anyhow::anyhow!("no \u{1b}route"));
         let looks = vec![
             Ok(look("a", Outcome::Waits)),

@@ -33,7 +33,7 @@ fn help_is_data_and_a_wrong_flag_a_usage_error() {
 }
 
 #[test]
-fn a_cluster_that_cannot_be_found_is_told_by_its_file() {
+fn a_cluster_that_cannot_be_found_is_reported_by_its_file() {
     let missing = plugin(&["plan", "--kubeconfig", "/no/such/kubeconfig", "-n", "shop"]);
     assert_eq!(missing.status.code(), Some(1));
     assert!(missing.stdout.is_empty());
@@ -196,7 +196,7 @@ fn how_to_approve_is_explained_with_examples_and_exit_codes() {
 /// kubectl runs a plugin under this name to complete its words.
 #[cfg(unix)]
 #[test]
-fn kubectl_is_told_what_a_word_could_become() {
+fn kubectl_gets_the_completions_of_a_word() {
     let folder = tempfile::tempdir().unwrap();
     let link = folder.path().join("kubectl_complete-operator");
     std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_kubectl-operator"), &link).unwrap();

@@ -39,7 +39,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_pod_that_no_node_takes_says_why() {
+    fn an_unschedulable_pod_reports_the_reason() {
         let told = |condition: Value| {
             let mut condition = condition;
             condition["type"] = json!("PodScheduled");

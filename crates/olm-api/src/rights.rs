@@ -1,4 +1,4 @@
-//! What accounts gain and lose between two sets of Roles and bindings. Pure.
+//! Rights that accounts gain and lose between two sets of Roles and bindings. Pure.
 
 pub mod coverage;
 #[cfg(test)]
@@ -22,7 +22,7 @@ const CLUSTER_ROLE_BINDING: &str = "ClusterRoleBinding";
 const ROLE_BINDING: &str = "RoleBinding";
 /// Verbs on resources that are compared, of one side. A bundle of a whole platform has some hundreds.
 const COMPARED: usize = 5000;
-/// Target namespaces that are told one by one.
+/// Maximum number of target namespaces that are listed one by one.
 const MAX_TARGETS: usize = 20;
 
 /// The subject of a grant, and its scope.
@@ -30,7 +30,7 @@ type Holder = (String, Scope);
 /// One verb on one resource each.
 type Grants = BTreeMap<Holder, BTreeSet<Rule>>;
 
-/// Where a rule holds.
+/// Scope of a rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Scope {
     Cluster,
@@ -84,7 +84,7 @@ impl Targets {
         }
     }
 
-    /// What is to be said beside the changes.
+    /// Notes beside the changes.
     fn note(&self, changes: &[PermissionChange]) -> Option<String> {
         match self {
             Self::Unknown if !changes.is_empty() => Some(format!(
@@ -152,7 +152,7 @@ pub fn changes(
     (changes, note)
 }
 
-/// What a holder has in `of` and is not covered by what it has in `from`, there or in the whole cluster.
+/// Returns the rights of a holder in `of` that its rights in `from` do not cover, in the same scope or in the whole cluster.
 fn missing(of: &Grants, from: &Grants, holder: &Holder) -> Vec<Rule> {
     let everywhere = (holder.0.clone(), Scope::Cluster);
     let known = [from.get(holder), from.get(&everywhere)];
@@ -182,7 +182,7 @@ fn missing(of: &Grants, from: &Grants, holder: &Holder) -> Vec<Rule> {
         .collect()
 }
 
-/// Who may do what; none when it is too much.
+/// Returns the rights of each holder; `None` if there are too many.
 fn grants(objects: &[Value], namespace: &str, targets: &Targets) -> Option<Grants> {
     let mut grants = Grants::new();
     let mut left = COMPARED;
@@ -211,7 +211,7 @@ fn grants(objects: &[Value], namespace: &str, targets: &Targets) -> Option<Grant
                 .unwrap_or_default()
         };
         let (role_kind, role_name) = (text("/roleRef/kind"), text("/roleRef/name"));
-        // What is read of a role costs, also where nobody gets it.
+        // The rules of a role count towards the limit, even if nothing binds it.
         let mut rules = match roles.get(&(role_kind, role_name)) {
             Some(role) => rules_of(role, &mut left)?,
             None => vec![Rule {
@@ -234,7 +234,7 @@ fn grants(objects: &[Value], namespace: &str, targets: &Targets) -> Option<Grant
     Some(grants)
 }
 
-/// What comes with permissions that are carried to the whole cluster.
+/// Rights that are added to permissions carried to the whole cluster: to read namespaces.
 fn see_namespaces() -> impl Iterator<Item = Rule> {
     ["get", "list", "watch"].into_iter().map(|verb| Rule {
         resource: "namespaces".to_owned(),
@@ -243,7 +243,7 @@ fn see_namespaces() -> impl Iterator<Item = Rule> {
     })
 }
 
-/// The roles that get the rules of a ClusterRole because its labels say so: everybody who has one of them gains.
+/// The roles that a ClusterRole's rules are aggregated to, by its labels: every holder of one of them gains these rules.
 fn aggregated_to(role: &Value) -> impl Iterator<Item = Holder> {
     metadata_entries(role, "labels").filter_map(|(key, value)| {
         let subject = match key.strip_prefix(KUBERNETES_AGGREGATE_PREFIX) {

@@ -343,7 +343,7 @@ mod tests {
 
     /// Catalogs may contain data for other programs; only misspellings are reported.
     #[test]
-    fn other_names_are_nobodys_business() {
+    fn other_names_are_ignored() {
         for document in [
             json!({"schema": "olm.gpu", "package": "p", "names": "x"}),
             json!({"schema": "custom.io/v1", "nmae": "x"}),

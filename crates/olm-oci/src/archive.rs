@@ -352,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn damaged_archives_are_told() {
+    fn damaged_archives_are_reported() {
         let dir = tempfile::tempdir().expect("folder");
         let path = dir.path().join("x.tar");
         let error = ImageArchive::read(&path).expect_err("absent").to_string();

@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_manifest_is_told() {
+    fn what_is_no_manifest_is_reported() {
         for (text, expected) in [
             ("<html>", "cannot read the manifest"),
             ("{}", "schema version 0 are not supported"),

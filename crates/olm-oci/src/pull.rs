@@ -4,10 +4,9 @@
 //! - Every byte that is used was verified: manifests against the requested digest, configuration and layers
 //!   against the manifest. A tag is resolved once; everything after that goes by digest.
 //! - A tag's digest is computed from the manifest itself, not taken from the registry's header.
-//!   ([`Puller::told_digest`] does take the header, but nothing is pulled by it.)
+//!   ([`Puller::reported_digest`] does take the header, but nothing is pulled by it.)
 //! - Nothing is larger than [`Limits`] allow, compressed or not.
-//! - Hosts are tried in the order of the registry configuration, for every object anew, the registry itself
-//!   last.
+//! - Hosts are tried in the order of the registry configuration, again for each object, the registry itself last.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -87,7 +86,7 @@ impl Puller {
     ///
     /// # Errors
     /// [`PullError`] with the class of the failure.
-    pub async fn told_digest(
+    pub async fn reported_digest(
         &self,
         image: &Reference,
         credentials: &Credentials,
@@ -101,7 +100,7 @@ impl Puller {
             accept: ACCEPT,
         };
         let asked = async {
-            match source.told_digest(object).await? {
+            match source.reported_digest(object).await? {
                 Some(digest) => Ok(digest),
                 None => Ok(Digest::sha256(&self.top_manifest(&mut source).await?.0)),
             }

@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_can_never_fit_is_told_with_the_folder() {
+    async fn what_can_never_fit_is_reported_with_the_folder() {
         let error = Spool::new("/spool", 2 << 20)
             .layer(LARGE)
             .await

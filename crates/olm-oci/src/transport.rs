@@ -112,14 +112,14 @@ impl Source {
 
     /// Returns a manifest's current digest as reported by the first host that answers; `None` if that host
     /// reports none.
-    pub(crate) async fn told_digest(&mut self, object: Object<'_>) -> Result<Option<Digest>, PullError> {
+    pub(crate) async fn reported_digest(&mut self, object: Object<'_>) -> Result<Option<Digest>, PullError> {
         let mut attempts = Vec::new();
         for at in 0..self.sessions.len() {
             let session = &mut self.sessions[at];
             if !session.host.capabilities.resolve {
                 continue;
             }
-            match session.told_digest(object).await {
+            match session.reported_digest(object).await {
                 Ok(digest) => {
                     self.prefer(at);
                     return Ok(digest);
@@ -319,7 +319,7 @@ impl Session {
         Ok(body.into())
     }
 
-    async fn told_digest(&mut self, object: Object<'_>) -> Result<Option<Digest>, Failure> {
+    async fn reported_digest(&mut self, object: Object<'_>) -> Result<Option<Digest>, Failure> {
         self.settle().await?;
         let head = Request {
             method: Method::HEAD,

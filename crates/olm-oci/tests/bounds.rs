@@ -77,7 +77,7 @@ async fn a_layer_too_large_for_memory_goes_through_the_folder_that_was_named() {
 }
 
 #[tokio::test]
-async fn a_folder_that_cannot_be_written_is_told_and_no_registry_is_blamed() {
+async fn a_folder_that_cannot_be_written_is_reported_and_no_registry_is_blamed() {
     let image = large_image(2 << 20);
     let server = faulty(&image, |_| None).await;
     // A folder below a file cannot be made, not even by root.
@@ -412,7 +412,7 @@ async fn addresses_bring_no_credentials() {
 /// Storage behind a registry cannot name a token service of its own either, which would get the registry's
 /// password.
 #[tokio::test]
-async fn whoever_is_redirected_to_cannot_ask_for_credentials() {
+async fn the_target_of_a_redirect_cannot_request_credentials() {
     let thief = Server::start(|_| Answer::ok(r#"{"token":"ticket"}"#)).await;
     let storage = behind(&thief).await;
     let there = format!("http://{}/", storage.address);
@@ -466,7 +466,7 @@ async fn a_layer_longer_than_its_manifest_says_is_refused() {
 
 /// An answer that announces too much is rejected before it is sent.
 #[tokio::test]
-async fn what_is_told_too_long_is_refused_before_it_is_read() {
+async fn content_announced_as_too_long_is_refused_before_it_is_read() {
     let image = image();
     let layer = image
         .blobs()

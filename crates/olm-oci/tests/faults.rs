@@ -220,7 +220,7 @@ async fn a_layer_has_the_size_that_its_manifest_names() {
 }
 
 #[tokio::test]
-async fn nobody_listening_is_unreachable_and_says_so() {
+async fn an_address_without_a_listener_is_reported_as_unreachable() {
     let port = std::net::TcpListener::bind("127.0.0.1:0")
         .and_then(|l| l.local_addr())
         .expect("port")
@@ -291,7 +291,7 @@ async fn pulled_by_mirrors(mirrors: &[&Server]) {
 }
 
 #[tokio::test]
-async fn mirrors_are_tried_in_order_and_told_which_registry_they_stand_for() {
+async fn mirrors_are_tried_in_order_and_get_the_name_of_their_registry() {
     let image = image();
     let empty = Server::start(|_| Answer::status(404)).await;
     let full = faulty(&image, |_| None).await;
@@ -342,7 +342,7 @@ async fn every_host_that_failed_is_named() {
 }
 
 #[tokio::test]
-async fn broken_registry_configuration_is_told_with_the_image() {
+async fn broken_registry_configuration_is_reported_with_the_image() {
     let dir = tempfile::tempdir().expect("folder");
     std::fs::create_dir(dir.path().join("_default")).expect("folder");
     std::fs::write(dir.path().join("_default/hosts.toml"), "server = 1").expect("file");
@@ -546,7 +546,7 @@ async fn a_token_that_expires_on_the_way_is_refreshed() {
 
 /// A check whether a tag has moved needs no manifest, if the registry reports its digest without one.
 #[tokio::test]
-async fn the_digest_of_a_tag_is_told_by_headers_alone_or_else_by_the_manifest() {
+async fn the_digest_of_a_tag_comes_from_headers_alone_or_else_from_the_manifest() {
     let image = image();
     let anonymous = Credentials::anonymous();
     let head = |seen: &Seen| seen.posted.starts_with("HEAD");
@@ -563,14 +563,14 @@ async fn the_digest_of_a_tag_is_told_by_headers_alone_or_else_by_the_manifest() 
     for (fault, expected) in faults {
         let server = faulty(&image, fault).await;
         let tag = server.reference("demo/bundle:v1");
-        let told = Puller::default().told_digest(&tag, &anonymous).await;
+        let told = Puller::default().reported_digest(&tag, &anonymous).await;
         assert_eq!(&told.expect("told"), image.digest());
         let seen = server.seen();
         let methods: Vec<&str> = seen.iter().map(|seen| seen.posted.as_str()).collect();
         assert_eq!(methods, expected);
         // A reference with a digest needs no request.
         let pinned = tag.pinned(image.digest().clone());
-        let told = Puller::default().told_digest(&pinned, &anonymous).await;
+        let told = Puller::default().reported_digest(&pinned, &anonymous).await;
         assert_eq!(&told.expect("told"), image.digest());
         assert_eq!(server.seen().len(), expected.len());
     }
@@ -581,7 +581,7 @@ async fn the_digest_of_a_tag_is_told_by_headers_alone_or_else_by_the_manifest() 
     ] {
         let server = faulty(&image, move |_| Some(Answer::status(status))).await;
         let tag = server.reference("demo/bundle:v1");
-        let told = Puller::default().told_digest(&tag, &anonymous).await;
+        let told = Puller::default().reported_digest(&tag, &anonymous).await;
         assert_eq!(told.expect_err("refused").class(), class, "{status}");
     }
 }
@@ -593,7 +593,7 @@ async fn an_endless_answer_about_a_digest_ends() {
     let server = faulty(&image, |_| Some(Answer::ok("").tail(Tail::Endless))).await;
     let tag = server.reference("demo/bundle:v1");
     let told = Puller::default()
-        .told_digest(&tag, &Credentials::anonymous())
+        .reported_digest(&tag, &Credentials::anonymous())
         .await;
     assert_eq!(told.expect_err("endless").class(), PullErrorClass::TooLarge);
 }

@@ -173,7 +173,7 @@ async fn tls_is_verified_against_the_configured_authority() {
 
 /// A name that does not exist, by RFC 2606. A node may resolve it to another host.
 #[tokio::test]
-async fn a_host_without_an_address_is_told_from_a_silent_one() {
+async fn a_host_without_an_address_is_distinguished_from_a_silent_one() {
     let class = |name: &'static str| async move {
         let reference: Reference = name.parse().expect("reference");
         let resolved = Puller::default()
@@ -193,7 +193,7 @@ async fn a_host_without_an_address_is_told_from_a_silent_one() {
 
 /// The listener speaks no TLS. A node may know better: a mirror over plain HTTP, or another authority.
 #[tokio::test]
-async fn a_host_that_tls_cannot_be_agreed_on_with_is_told_from_a_silent_one() {
+async fn a_host_with_a_failed_tls_handshake_is_distinguished_from_a_silent_one() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("port");
     let address = listener.local_addr().expect("address").to_string();
     std::thread::spawn(move || {

@@ -46,7 +46,7 @@ use olm_runtime::{
 
 use crate::{
     stores::{CustomResourceDefinition, Stores},
-    user_role::{self, Told, Verdict},
+    user_role::{self, Sent, Verdict},
 };
 
 /// Object that serves an API, by name.
@@ -153,7 +153,7 @@ impl Reconciler for ApiRoles {
     type Key = ServedBy;
     type Observed = Observed;
     type Verdict = Verdict;
-    type Memory = Told;
+    type Memory = Sent;
 
     const NAME: &'static str = "api-role";
 
@@ -168,8 +168,8 @@ impl Reconciler for ApiRoles {
         Ok(observe::observe(&self.stores, &self.made, key))
     }
 
-    fn decide(observed: &Observed, told: Option<&Told>, _now: Timestamp) -> (Plan, Verdict) {
-        decide::decide(observed, told)
+    fn decide(observed: &Observed, sent: Option<&Sent>, _now: Timestamp) -> (Plan, Verdict) {
+        decide::decide(observed, sent)
     }
 
     fn status(
@@ -177,7 +177,7 @@ impl Reconciler for ApiRoles {
         verdict: Verdict,
         outcomes: &Outcomes,
         _now: Timestamp,
-    ) -> StatusUpdate<Told> {
+    ) -> StatusUpdate<Sent> {
         user_role::status(observed.provider.clone(), verdict, outcomes)
     }
 }

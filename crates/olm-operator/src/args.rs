@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_flag_given_twice_the_last_counts() {
+    fn the_last_value_of_a_repeated_flag_counts() {
         assert_eq!(
             parse(&["--namespace", "a", "--debug", "--debug", "--namespace=b"]).namespace,
             "b"
@@ -134,7 +134,7 @@ mod tests {
 
     /// The about text of a flattened group would otherwise replace it.
     #[test]
-    fn help_says_what_the_program_is_for_and_mistakes_in_any_group_are_told() {
+    fn help_says_what_the_program_is_for_and_mistakes_in_any_group_are_reported() {
         let about = Args::command().get_about().unwrap().to_string();
         assert!(about.starts_with("Runs operators"), "{about}");
         for (flags, told) in [

@@ -34,7 +34,7 @@ use crate::{
     operator_group::{observe::Member, provided_apis},
     owner,
     stores::Stores,
-    user_role::{self, Told, Verdict},
+    user_role::{self, Sent, Verdict},
 };
 
 /// An OperatorGroup, or the remains of a deleted one, and the input for decisions about its ClusterRoles.
@@ -61,7 +61,7 @@ impl Reconciler for GroupRoles {
     type Key = NamespacedName;
     type Observed = Observed;
     type Verdict = Verdict;
-    type Memory = Told;
+    type Memory = Sent;
 
     const NAME: &'static str = "group-role";
 
@@ -81,8 +81,8 @@ impl Reconciler for GroupRoles {
         Ok(found.is_none().then_some(left))
     }
 
-    fn decide(observed: &Observed, told: Option<&Told>, now: Timestamp) -> (Plan, Verdict) {
-        decide::decide(observed, told, now)
+    fn decide(observed: &Observed, sent: Option<&Sent>, now: Timestamp) -> (Plan, Verdict) {
+        decide::decide(observed, sent, now)
     }
 
     fn status(
@@ -90,13 +90,13 @@ impl Reconciler for GroupRoles {
         verdict: Verdict,
         outcomes: &Outcomes,
         _now: Timestamp,
-    ) -> StatusUpdate<Told> {
+    ) -> StatusUpdate<Sent> {
         let uid = observed.group.as_ref().and_then(|group| group.uid());
         let regarding = reference::<OperatorGroup>(&observed.key, uid);
         let mut update = user_role::status(regarding, verdict, outcomes);
         if decide::is_too_long(observed) {
             // Not reported again, except after a restart.
-            update.memory = Some(Told::from([observed.key.name.clone()]));
+            update.memory = Some(Sent::from([observed.key.name.clone()]));
         }
         update
     }

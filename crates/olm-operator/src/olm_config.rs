@@ -60,14 +60,14 @@ pub(crate) struct Observed {
 }
 
 /// Operators with an event that they are not copied.
-type Told = BTreeSet<NamespacedName>;
+type Sent = BTreeSet<NamespacedName>;
 
 #[async_trait]
 impl Reconciler for OlmConfigs {
     type Key = NamespacedName;
     type Observed = Observed;
-    type Verdict = Option<Told>;
-    type Memory = Told;
+    type Verdict = Option<Sent>;
+    type Memory = Sent;
 
     const NAME: &'static str = "olm-config";
 
@@ -88,12 +88,12 @@ impl Reconciler for OlmConfigs {
         }))
     }
 
-    fn decide(_: &Observed, told: Option<&Told>, _now: Timestamp) -> (Plan, Option<Told>) {
-        (Plan::default(), told.cloned())
+    fn decide(_: &Observed, sent: Option<&Sent>, _now: Timestamp) -> (Plan, Option<Sent>) {
+        (Plan::default(), sent.cloned())
     }
 
-    fn status(observed: &Observed, told: Option<Told>, _: &Outcomes, now: Timestamp) -> StatusUpdate<Told> {
-        status(observed, told, now)
+    fn status(observed: &Observed, sent: Option<Sent>, _: &Outcomes, now: Timestamp) -> StatusUpdate<Sent> {
+        status(observed, sent, now)
     }
 }
 
@@ -148,7 +148,7 @@ impl OlmConfigs {
 
 /// Returns the condition, if it changes, and a warning on each operator that is no longer copied. After a
 /// restart, existing operators count as reported if the condition says that copies are disabled.
-pub(crate) fn status(observed: &Observed, told: Option<Told>, now: Timestamp) -> StatusUpdate<Told> {
+pub(crate) fn status(observed: &Observed, sent: Option<Sent>, now: Timestamp) -> StatusUpdate<Sent> {
     let config = &observed.config;
     let old = config.status.clone().unwrap_or_default();
     let mut new = old.clone();
@@ -157,11 +157,11 @@ pub(crate) fn status(observed: &Observed, told: Option<Told>, now: Timestamp) ->
     let is_off = config.spec.copied_csvs_are_disabled();
     let was_off = old.conditions.iter().any(|known| known.reason == words::DISABLED);
     let present = || observed.operators.iter().filter(|_| is_off);
-    let told = told.unwrap_or_else(|| {
+    let sent = sent.unwrap_or_else(|| {
         let counted = present().filter(|_| was_off);
         counted.map(|operator| operator.key()).collect()
     });
-    let events = present().filter(|operator| !told.contains(&operator.key()));
+    let events = present().filter(|operator| !sent.contains(&operator.key()));
     StatusUpdate {
         patches: Vec::from_iter(patch),
         events: events.map(|operator| not_copied(operator)).collect(),

@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn an_object_of_another_is_told_from_one_of_nobody_and_one_that_is_shared() {
+    fn objects_of_others_unowned_ones_and_shared_ones_are_distinguished() {
         let csv = NamespacedName::new("ns", "a");
         let owned_by = |names: &[&str]| ObjectMeta {
             owner_references: Some(

@@ -59,7 +59,7 @@ fn repair(wanted: &ClusterRole) -> Value {
 }
 
 /// Names that the last reported event of a key is about.
-pub(crate) type Told = BTreeSet<String>;
+pub(crate) type Sent = BTreeSet<String>;
 
 /// State passed from a reconcile to [`status`].
 #[derive(Debug, Default)]
@@ -69,18 +69,18 @@ pub(crate) struct Verdict {
     /// Names of the ClusterRoles that the plan writes, in order.
     pub(crate) written: Vec<String>,
     /// Names that were reported.
-    pub(crate) told: Told,
+    pub(crate) sent: Sent,
 }
 
 /// Returns the plan for these writes, which are independent of each other.
-pub(crate) fn plan(actions: Vec<Action>, taken: BTreeSet<String>, told: Option<&Told>) -> (Plan, Verdict) {
+pub(crate) fn plan(actions: Vec<Action>, taken: BTreeSet<String>, sent: Option<&Sent>) -> (Plan, Verdict) {
     let verdict = Verdict {
         taken,
         written: actions
             .iter()
             .map(|action| action.target().name.clone())
             .collect(),
-        told: told.cloned().unwrap_or_default(),
+        sent: sent.cloned().unwrap_or_default(),
     };
     let plan = Plan {
         independent: actions.len(),
@@ -95,15 +95,15 @@ pub(crate) fn status(
     regarding: ObjectReference,
     verdict: Verdict,
     outcomes: &Outcomes,
-) -> StatusUpdate<Told> {
-    let Verdict { taken, written, told } = verdict;
+) -> StatusUpdate<Sent> {
+    let Verdict { taken, written, sent } = verdict;
     let kept = written.into_iter().zip(outcomes.iter());
     let kept = kept.filter(|(_, outcome)| matches!(outcome, Outcome::Kept));
     let names: BTreeSet<String> = taken.into_iter().chain(kept.map(|(name, _)| name)).collect();
     if names.is_empty() {
         return StatusUpdate::default();
     }
-    let is_news = names != told;
+    let is_news = names != sent;
     let event = is_news.then(|| EventDraft::warning(regarding, NAME_TAKEN, message(&names)));
     StatusUpdate {
         events: event.into_iter().collect(),
@@ -129,7 +129,7 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn told(before: Option<&Told>, outcome: Outcome) -> StatusUpdate<Told> {
+    fn sent(before: Option<&Sent>, outcome: Outcome) -> StatusUpdate<Sent> {
         let target = Target::cluster::<ClusterRole>("x");
         let (_, verdict) = plan(
             vec![Action::create_or_keep(target, json!({}))],
@@ -144,18 +144,18 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_is_taken_is_told_once() {
-        let first = told(None, Outcome::Kept);
+    fn a_name_that_is_taken_is_reported_once() {
+        let first = sent(None, Outcome::Kept);
         assert_eq!(first.events.len(), 1);
-        let later = |update: &StatusUpdate<Told>| match update.requeue {
+        let later = |update: &StatusUpdate<Sent>| match update.requeue {
             Requeue::After { delay, .. } => Some(delay),
             _ => None,
         };
         assert_eq!(later(&first), Some(TAKEN_INTERVAL));
-        let second = told(first.memory.as_ref(), Outcome::Kept);
+        let second = sent(first.memory.as_ref(), Outcome::Kept);
         assert!(second.events.is_empty());
         assert_eq!(later(&second), Some(TAKEN_INTERVAL));
-        let made = told(second.memory.as_ref(), Outcome::Gone);
+        let made = sent(second.memory.as_ref(), Outcome::Gone);
         assert_eq!((made.events.len(), made.memory), (0, None));
     }
 }

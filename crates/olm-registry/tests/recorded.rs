@@ -129,7 +129,7 @@ async fn the_corpus_catalog_is_answered_as_upstream_answers() {
 }
 
 #[test]
-fn differences_are_told_with_method_and_question() {
+fn differences_are_reported_with_method_and_question() {
     let call = |method, question: &str, answer: &str| Call {
         method,
         question: question.to_owned(),

@@ -181,7 +181,7 @@ mod tests {
 
     /// A malicious catalog has as many heads as entries, each with nearly all entries behind it.
     #[test]
-    fn of_many_heads_a_few_are_followed_and_named() {
+    fn a_few_of_many_heads_are_followed_and_named() {
         const MANY: usize = 20_000;
         let names: Vec<String> = (0..2 * MANY).map(|i| format!("e{i:05}")).collect();
         let links: Vec<Link<'_>> = (0..2 * MANY)

@@ -118,7 +118,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_cluster_that_is_too_old_is_told() {
+    fn a_cluster_that_is_too_old_is_reported() {
         let told = |least: &str, here: &str| {
             let here: KubernetesVersion = here.parse().unwrap();
             here.too_old_for("a.v1", &json!({"spec": {"minKubeVersion": least}}))
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn a_group_that_is_not_supported_is_told_in_upstreams_words() {
+    fn a_group_that_is_not_supported_is_reported_in_upstreams_words() {
         let csv = |modes: Value| json!({"spec": {"installModes": modes}});
         let own = json!([{"type": "OwnNamespace", "supported": true}, {"type": "SingleNamespace", "supported": true}]);
         let told = |csv: &Value, namespaces: &[&str]| {
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn a_deployment_whose_service_has_no_name_is_told_once() {
+    fn a_deployment_whose_service_has_no_name_is_reported_once() {
         let told = |deployment: &str| {
             let bound = json!([{"deploymentName": deployment}]);
             let spec = json!({"webhookdefinitions": bound, "apiservicedefinitions": {"owned": bound}});

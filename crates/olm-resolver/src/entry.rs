@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn of_too_many_requirements_none_is_read() {
+    fn too_many_requirements_are_not_read() {
         let value = r#"{"all":{"constraints":[]}}"#;
         let mut rows = vec![("olm.constraint", value); MAX_REQUIREMENTS];
         rows.push(("olm.label", r#"{"label":"counts for nothing"}"#));

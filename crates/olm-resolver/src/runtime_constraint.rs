@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_used_is_told() {
+    fn what_cannot_be_used_is_reported() {
         assert!(read("]").starts_with("runtime constraints: "));
         assert!(read("{}").contains("properties"), "{}", read("{}"));
         assert_eq!(

@@ -22,7 +22,7 @@ const TIDYING: Duration = Duration::from_secs(60);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Pause {
     /// True once until the key is at rest again: the user has to be informed.
-    pub is_to_be_told: bool,
+    pub must_report: bool,
 }
 
 /// Rate limiter of one queue. No I/O: the time is an argument.
@@ -40,7 +40,7 @@ pub(crate) struct Brake {
 struct Spent {
     /// Time at which the stock is full again.
     full_at: Instant,
-    is_told: bool,
+    is_reported: bool,
 }
 
 impl Brake {
@@ -49,16 +49,16 @@ impl Brake {
         self.tidy(now);
         let full = Spent {
             full_at: now,
-            is_told: false,
+            is_reported: false,
         };
         let spent = self.spent.entry(self.hashes.hash_one(key)).or_insert(full);
         spent.full_at = spent.full_at.max(now) + PAUSE;
         if spent.full_at <= now + PAUSE * FREE_ROUNDS {
             return None;
         }
-        let is_to_be_told = !spent.is_told;
-        spent.is_told = true;
-        Some(Pause { is_to_be_told })
+        let must_report = !spent.is_reported;
+        spent.is_reported = true;
+        Some(Pause { must_report })
     }
 
     /// Returns the end of the pause of `key`; `None` if it need not pause.
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn writing_on_and_on_uses_the_stock_up_and_then_goes_on_slowly() {
+    fn continuous_writes_use_up_the_stock_and_then_continue_slowly() {
         let (mut brake, mut now) = (Brake::default(), Instant::now());
         let waits = rounds(&mut brake, &mut now, FREE_ROUNDS + 1);
         assert!(waits.iter().all(Duration::is_zero), "{waits:?}");
@@ -113,12 +113,12 @@ mod tests {
     }
 
     #[test]
-    fn it_is_told_once() {
+    fn it_is_reported_once() {
         let (mut brake, now) = (Brake::default(), Instant::now());
         for _ in 0..FREE_ROUNDS {
             assert_eq!(brake.wrote(&"key", now), None);
         }
-        let pause = |is_to_be_told| Some(Pause { is_to_be_told });
+        let pause = |must_report| Some(Pause { must_report });
         assert_eq!(brake.wrote(&"key", now), pause(true));
         assert_eq!(brake.wrote(&"key", now), pause(false));
     }

@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_serve_says_why() {
+    fn unusable_certificates_report_the_reason() {
         let [ca, certificate, key] = pair(NOW);
         let [other_ca, other, _] = pair(NOW);
         let foreign = vec!["t.ns".to_owned()];

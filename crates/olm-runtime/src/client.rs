@@ -16,7 +16,7 @@ pub(crate) use self::warnings::with_warnings;
 use crate::error::with_causes;
 use crate::metrics::Metrics;
 
-/// Target of request spans, which tells them apart from other spans.
+/// Target of request spans, which distinguishes them from other spans.
 pub(crate) const REQUESTS: &str = "olm_runtime::requests";
 
 /// Deadline for the API server to start its answer to any request. Except for watches, it also applies to each further chunk. Writes and

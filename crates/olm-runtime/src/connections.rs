@@ -173,14 +173,14 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_floods_closes_their_own() {
+    async fn a_flooding_client_closes_its_own_connections() {
         // The probe connected first and has no answer yet.
         assert_eq!(open(&[1, 2, 2, 2, 2, 2], 3).await, [0, 4, 5]);
         assert_eq!(open(&[2, 2, 2, 1], 3).await, [1, 2, 3]);
     }
 
     #[tokio::test]
-    async fn of_equals_the_oldest_is_closed() {
+    async fn the_oldest_of_equals_is_closed() {
         assert_eq!(open(&[1, 2, 3, 4], 3).await, [1, 2, 3]);
         assert_eq!(open(&[1, 2, 3], 3).await, [0, 1, 2]);
     }

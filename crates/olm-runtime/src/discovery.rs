@@ -364,7 +364,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_an_api_is_not_asked_for() {
+    fn an_impossible_api_is_not_requested() {
         assert_eq!(api_version("", "v1").as_deref(), Some("v1"));
         assert_eq!(api_version("apps", "v1").as_deref(), Some("apps/v1"));
         for (group, version) in [
@@ -379,7 +379,7 @@ mod tests {
     }
 
     #[test]
-    fn trouble_is_told_only_of_kinds_that_are_not_known() {
+    fn problems_are_reported_only_for_unknown_kinds() {
         let kind = ServedKind {
             api: ApiResource {
                 group: "g".into(),

@@ -424,25 +424,25 @@ impl<R: Reconciler> Worker<R> {
         let message = format!(
             "The controller panicked while reconciling this object and will retry. This is a bug: {message}"
         );
-        self.tell(key, reason::PANICKED, message);
+        self.report(key, reason::PANICKED, message);
     }
 
     fn slowed_down(&self, key: &R::Key, pause: Pause) {
         self.runner.metrics.key_paused(R::NAME);
         tracing::debug!(controller = R::NAME, %key, pause = ?PAUSE, "reconcile delayed after repeated writes");
-        if pause.is_to_be_told {
+        if pause.must_report {
             tracing::warn!(controller = R::NAME, %key, "repeated writes, rate limited");
             let message = format!(
                 "The controller {} keeps writing this object's state. Probably something else keeps changing it back. It continues, with pauses of {} s.",
                 R::NAME,
                 PAUSE.as_secs()
             );
-            self.tell(key, reason::SLOWED_DOWN, message);
+            self.report(key, reason::SLOWED_DOWN, message);
         }
     }
 
     /// Publishes an Event on the key's object.
-    fn tell(&self, key: &R::Key, reason: &str, message: String) {
+    fn report(&self, key: &R::Key, reason: &str, message: String) {
         if let Ok(Some(regarding)) = isolation::catch(|| self.reconciler.regarding(key)) {
             let event = EventDraft::warning(regarding, reason, message);
             self.runner.recorder.publish(event);

@@ -69,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cause_is_told_once() {
+    fn a_cause_is_reported_once() {
         for (text, told) in [
             ("cannot connect", "cannot connect: refused"),
             ("cannot connect: refused", "cannot connect: refused"),

@@ -1,8 +1,8 @@
 //! Permits for slow work that tenants cause: fetching bundles, reading catalogs.
 //!
-//! A namespace first acquires one of its own permits, and only then waits for one of the common ones. So at most its share of
-//! requests stands in the common queue, which is first come, first served, and nobody waits behind all work of another
-//! namespace. A namespace never holds more than its share, so that one tenant's slow servers leave the rest to others.
+//! A namespace first acquires one of its own permits, and only then waits for one of the common ones. So only its share of requests
+//! is in the common queue, which is first come, first served, and no request waits behind all work of another namespace. A
+//! namespace never holds more than its share, so that one tenant's slow servers leave the rest to others.
 //! A namespace whose work all others need can be preferred: then those together leave one permit to it.
 //! Dropping a permit frees it, and dropping the future of [`FairPermits::acquire`] leaves the queue.
 
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn whoever_waits_waits_for_one_piece_of_work_of_each_other_namespace() {
+    async fn a_request_waits_for_one_piece_of_work_of_each_other_namespace() {
         let mut names = vec!["noisy"; 200];
         names.extend(["a", "b", "a", "c"]);
         let begun = order(1, &names).await;
@@ -148,7 +148,7 @@ mod tests {
         let quiet = timeout(Duration::ZERO, pool.acquire("quiet")).await;
         assert!(quiet.is_ok(), "the other half is free");
         drop(quiet);
-        // Whoever gave up waiting takes nothing along.
+        // A cancelled wait holds no permit.
         let others = [pool.acquire("a").await, pool.acquire("b").await];
         assert_eq!(pool.common.available_permits(), 0);
         drop((dripping, others));

@@ -99,7 +99,7 @@ pub fn end_process_on_panic() {
     let tasks = std::thread::current().id();
     std::panic::set_hook(Box::new(move |panic| {
         // The log is not used, since the panic may have happened in it.
-        let mut text = told(panic.payload(), panic.location());
+        let mut text = panic_text(panic.payload(), panic.location());
         let backtrace = Backtrace::capture();
         if backtrace.status() == BacktraceStatus::Captured {
             text += &format!("\n{backtrace}");
@@ -113,7 +113,7 @@ pub fn end_process_on_panic() {
 }
 
 /// Returns the message of a panic as one line.
-fn told(payload: &(dyn Any + Send), location: Option<&Location<'_>>) -> String {
+fn panic_text(payload: &(dyn Any + Send), location: Option<&Location<'_>>) -> String {
     let place = location.map_or("somewhere".to_owned(), ToString::to_string);
     let Panicked { message } = Panicked::new(payload);
     format!("panicked at {place}: {}", escaped(&message))

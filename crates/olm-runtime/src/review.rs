@@ -341,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_is_what_stands_behind_bearer() {
+    fn a_token_is_the_part_after_bearer() {
         let token = |value: &str| {
             let value = HeaderValue::from_str(value).unwrap();
             bearer_token(Some(&value)).map(str::to_owned)

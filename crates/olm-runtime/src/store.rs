@@ -233,13 +233,13 @@ impl<K: Object> Store<K> {
     }
 
     /// Records a creation or an update from the watch.
-    fn told_applied(&self, object: K) {
+    fn on_applied(&self, object: K) {
         self.shared.unreadable.lock().remove(&object.state().key());
         self.put(object);
     }
 
     /// Records a deletion from the watch.
-    fn told_deleted(&self, revision: &Revision) {
+    fn on_deleted(&self, revision: &Revision) {
         self.shared.unreadable.lock().remove(&revision.key);
         self.change(|contents| contents.delete(revision, true));
     }

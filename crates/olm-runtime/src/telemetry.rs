@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unusable_filter_is_told_and_the_default_taken() {
+    fn an_unusable_filter_is_reported_and_the_default_used() {
         let (filter, unusable) = filter(false, Some("nonsense=nonsense"));
         assert!(unusable.unwrap().starts_with("invalid OLM_LOG: "));
         assert!(filter.would_enable("olm_runtime", &tracing::Level::INFO));

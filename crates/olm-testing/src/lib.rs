@@ -7,6 +7,7 @@ pub mod limits;
 pub mod long;
 pub mod patch;
 pub mod properties;
+pub mod rbac;
 pub mod samples;
 pub mod shared;
 pub mod stage;

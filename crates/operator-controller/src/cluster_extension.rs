@@ -112,7 +112,7 @@ pub struct Observed {
     step: Step,
 }
 
-/// How far the extension is.
+/// Progress of the extension.
 #[derive(Debug, Clone)]
 enum Step {
     /// It is being deleted.
@@ -125,7 +125,7 @@ enum Step {
     Revision(RevisionDecision),
 }
 
-/// Why an extension cannot get further.
+/// Reason why an extension makes no progress.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Refusal {
     text: String,

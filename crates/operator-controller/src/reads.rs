@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn another_version_is_read_anew_for_who_waits() {
+    async fn another_version_is_read_again_for_its_subscribers() {
         let env = Env::new();
         assert_eq!((env.want("1", "a"), env.want("2", "b")), (None, None));
         assert_eq!(env.pass(2).await, ["a", "b"]);

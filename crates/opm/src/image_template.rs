@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_are_told() {
+    fn mistakes_are_reported() {
         for (text, expected) in [
             ("a{{.Package", "`{{` is not closed"),
             ("a{{.Channel}}", "unknown `{{.Channel}}`"),

@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_flags_are_told() {
+    fn wrong_flags_are_reported() {
         for (arguments, expected) in [
             (&[][..], "-addr not specified"),
             (&["addr"], "unexpected argument \"addr\""),

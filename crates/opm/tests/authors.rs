@@ -149,7 +149,7 @@ fn d17_no_color_makes_the_log_of_serve_plain() {
 
 /// D17: a `package.json` that is not JSON was reported as one without a package.
 #[test]
-fn d17_a_package_file_that_is_no_json_is_told() {
+fn d17_a_package_file_that_is_no_json_is_reported() {
     let dir = tempfile::tempdir().expect("folder");
     bundle(dir.path(), "1.0.0");
     let file = dir.path().join("package.json");
@@ -174,7 +174,7 @@ fn d17_a_package_file_that_is_no_json_is_told() {
 
 /// D19: as with upstream's, SIGPIPE ends the process, which shells show as 141.
 #[test]
-fn d19_a_reader_that_hangs_up_is_told_by_the_exit_code() {
+fn d19_a_closed_reader_is_reported_by_the_exit_code() {
     let dir = tempfile::tempdir().expect("folder");
     let description = dir.path().join("README.md");
     std::fs::write(&description, "x".repeat(1 << 20)).expect("file");
@@ -206,7 +206,7 @@ fn d19_a_reader_that_hangs_up_is_told_by_the_exit_code() {
 
 /// D20: the error for a missing folder names the folder, not only images.
 #[test]
-fn d20_a_folder_that_is_not_there_is_told_as_such() {
+fn d20_a_missing_folder_is_reported_as_such() {
     let dir = tempfile::tempdir().expect("folder");
     catalog(dir.path(), &["1.0.0"]);
     let fails = |line: &str| bash(dir.path(), line).fails();
@@ -294,7 +294,7 @@ fn templates_and_packages_name_what_was_meant() {
 
 /// D14: an error of an image's file is printed once.
 #[test]
-fn d14_an_image_that_is_not_there_is_told_once() {
+fn d14_an_image_that_is_not_there_is_reported_once() {
     let dir = tempfile::tempdir().expect("folder");
     catalog(dir.path(), &["1.0.0"]);
     let line =
@@ -307,7 +307,7 @@ fn d14_an_image_that_is_not_there_is_told_once() {
 
 /// D20: the error for a missing required cache names the command that creates it.
 #[test]
-fn d20_a_cache_that_is_not_there_is_told_with_what_makes_it() {
+fn d20_a_missing_cache_is_reported_with_the_command_that_builds_it() {
     let dir = tempfile::tempdir().expect("folder");
     catalog(dir.path(), &["1.0.0"]);
     let serve = "opm serve catalog --cache-dir=cache --cache-enforce-integrity";

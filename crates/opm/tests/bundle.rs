@@ -133,7 +133,7 @@ fn generate_finds_package_and_channels_in_the_package_directory() {
 }
 
 #[test]
-fn validate_tells_all_problems() {
+fn validate_reports_all_problems() {
     let dir = tempfile::tempdir().expect("folder");
     let bundle = bundle(dir.path(), "1.0.0");
     let validate =
@@ -234,7 +234,7 @@ fn validate_decodes_and_compiles() {
 }
 
 #[test]
-fn build_runs_the_tool_it_is_told() {
+fn build_runs_the_requested_tool() {
     let dir = tempfile::tempdir().expect("folder");
     bundle(dir.path(), "1.0.0");
     let tool = dir.path().join("podman");

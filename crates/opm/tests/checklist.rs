@@ -238,7 +238,7 @@ fn opm_003_the_example_script_works_unchanged() {
 }
 
 #[test]
-fn opm_004_validate_tells_by_exit_code() {
+fn opm_004_validate_reports_by_exit_code() {
     let dir = tempfile::tempdir().expect("folder");
     let catalog = catalog(dir.path(), &["1.0.0"]);
     assert_eq!(opm(&["validate", text(&catalog)]).code, 0);

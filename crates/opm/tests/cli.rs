@@ -208,7 +208,7 @@ fn a_catalog_made_by_init_and_render_is_valid_and_renders_to_itself() {
 }
 
 #[test]
-fn validate_tells_every_fault_and_where() {
+fn validate_reports_every_fault_and_its_place() {
     let dir = tempfile::tempdir().expect("folder");
     let catalog = catalog(dir.path(), &["1.0.0", "1.1.0"]);
     let file = catalog.join("catalog.json");

@@ -97,7 +97,7 @@ fn templates_are_made_before_their_bundles_are_migrated() {
 }
 
 #[test]
-fn images_that_hold_neither_bundle_nor_catalog_are_told() {
+fn images_that_hold_neither_bundle_nor_catalog_are_reported() {
     let Some(registry) = Registry::start(None) else {
         return;
     };

@@ -6,7 +6,7 @@ use support::{bash, bundle, catalog, opm, text};
 
 /// A bundle in a folder has no image: writing it into a catalog causes one warning on stderr, with the flag that sets an image.
 #[test]
-fn bundles_without_image_are_told_with_the_flag_that_names_one() {
+fn bundles_without_image_are_reported_with_the_flag_that_names_one() {
     let dir = tempfile::tempdir().expect("folder");
     bundle(dir.path(), "1.0.0");
     bundle(dir.path(), "1.1.0");
@@ -75,7 +75,7 @@ fn bundles_without_image_are_told_with_the_flag_that_names_one() {
 
 /// A folder of bundles is not a catalog, and the error for manifests names the command that makes a catalog from them.
 #[test]
-fn manifests_where_a_catalog_is_needed_are_told_with_what_makes_one() {
+fn manifests_in_place_of_a_catalog_are_reported_with_the_command_that_builds_one() {
     let dir = tempfile::tempdir().expect("folder");
     std::fs::create_dir(dir.path().join("bundles")).expect("folder");
     bundle(&dir.path().join("bundles"), "1.0.0");

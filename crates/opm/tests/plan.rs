@@ -135,7 +135,7 @@ fn bad_input_is_an_error_that_says_what_to_do() {
 }
 
 #[test]
-fn catalogs_that_cannot_serve_the_plan_are_told() {
+fn catalogs_that_cannot_serve_the_plan_are_reported() {
     let folder = folder(OBJECTS);
     std::fs::create_dir(folder.path().join("empty")).unwrap();
     for (catalogs, expected) in [
@@ -244,7 +244,7 @@ fn a_bundle_that_olm_refuses_is_noted() {
 
 /// The constraints that catalog-operator gets from `RUNTIME_CONSTRAINTS`.
 #[test]
-fn constraints_of_the_cluster_are_met_or_told() {
+fn constraints_of_the_cluster_are_met_or_reported() {
     let folder = folder(OBJECTS);
     let constraints =
         r#"{"properties": [{"type": "olm.package", "value": {"packageName": "etcd", "version": "<1.1.0"}}]}"#;
@@ -287,7 +287,7 @@ spec: {sourceType: grpc}
 ";
 
 #[test]
-fn a_source_that_does_not_exist_is_told_and_not_guessed() {
+fn a_source_that_does_not_exist_is_reported_and_not_guessed() {
     for (from, to, wrong) in [
         ("source: cat", "source: catt", "olm/catt"),
         ("sourceNamespace: olm", "sourceNamespace: nowhere", "nowhere/cat"),

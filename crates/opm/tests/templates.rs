@@ -206,7 +206,7 @@ fn dockerfiles_are_written_beside_the_catalog() {
 
 /// All ways to call the composite template give a message that names the replacement.
 #[test]
-fn the_composite_template_is_told_with_what_to_do_instead() {
+fn the_composite_template_is_refused_with_an_alternative() {
     let dir = tempfile::tempdir().expect("folder");
     let file = dir.path().join("contributions.yaml");
     std::fs::write(&file, "schema: olm.composite\ncomponents: []\n").expect("file");

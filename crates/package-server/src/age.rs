@@ -32,7 +32,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ages_are_told_as_kubectl_does() {
+    fn ages_are_formatted_as_kubectl_does() {
         let rows = [
             (0, "0s"),
             (32, "32s"),

@@ -164,7 +164,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn failures_are_told_as_clients_know_them() {
+    fn failures_are_reported_as_clients_know_them() {
         let told = |failure: &ApiStatus| serde_json::from_slice::<Value>(&failure.body()).unwrap();
         let missing = told(&ApiStatus::no_package("demo"));
         assert_eq!(
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_refused_what_is_told() {
+    fn a_refusal_names_the_user_and_the_request() {
         let attributes = Attributes::Resource {
             verb: "get".into(),
             group: GROUP.into(),

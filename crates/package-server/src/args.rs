@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_flag_given_twice_the_last_counts() {
+    fn the_last_value_of_a_repeated_flag_counts() {
         let args = parse(&[
             "--debug",
             "--secure-port=5443",

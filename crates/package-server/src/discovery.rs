@@ -45,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn discovery_is_what_upstream_tells() {
+    fn discovery_equals_that_of_upstream() {
         let Some(path) = shared_path("golden/packageserver-discovery.json") else {
             return;
         };

@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn a_broken_config_is_told() {
+    fn a_broken_config_is_reported() {
         let parse = |key: &str, value: &str| {
             FrontProxy::parse(&BTreeMap::from([(key.to_owned(), value.to_owned())])).unwrap_err()
         };

@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn both_versions_tell_of_the_same_paths_and_fields() {
+    fn both_versions_describe_the_same_paths_and_fields() {
         let (v2, v3) = (v2(), v3());
         assert_eq!(v2["info"]["title"], "Package API server");
         let paths = |document: &Value| -> Vec<String> {

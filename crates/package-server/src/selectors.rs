@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_selector_is_told() {
+    fn what_is_no_selector_is_reported() {
         for selector in [
             "provider=Red Hat",
             "=cat",

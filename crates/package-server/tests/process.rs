@@ -260,7 +260,7 @@ fn source(name: &str, address: &str) -> (&'static str, Value) {
 }
 
 #[tokio::test]
-async fn it_serves_while_nobody_answers_it_and_ends_when_told_to() {
+async fn it_serves_without_responses_and_stops_on_request() {
     let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let mut program = Program::start(silent.local_addr().unwrap(), Authority::new());
     program.wait_for("/healthz", 200).await;

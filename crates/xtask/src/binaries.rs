@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn tests_and_programs_are_told_apart() {
+    fn tests_and_programs_are_distinguished() {
         let mut built = Built::default();
         for line in [
             artifact("lib", "olm_oci", true, "/t/deps/olm_oci-1"),

@@ -164,7 +164,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_channel_blob_holds_only_what_is_said() {
+    fn a_channel_blob_holds_only_explicit_values() {
         let entries = [
             Entry {
                 name: "a.v1".into(),

@@ -306,7 +306,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_cluster_with_an_olm_of_ones_own_is_not_said_to_be_removed() {
+    fn a_cluster_with_another_olm_is_not_reported_as_removed() {
         let down = "cargo xtask cluster down";
         let with_ours = how_to_go_on(Some("a"), true);
         assert!(with_ours.ends_with(&format!("{down} --name a")), "{with_ours}");

@@ -224,7 +224,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_olm_that_is_there_is_taken_in_any_namespace_and_one_that_is_not_is_told_with_the_ways_to_get_it() {
+    fn an_existing_olm_is_used_in_any_namespace_and_a_missing_one_is_reported_with_ways_to_install_it() {
         let deployment = |namespace: &str, available: Value| json!({"metadata": {"namespace": namespace, "name": "olm-operator"}, "status": {"availableReplicas": available}});
         let list = |items: &[Value]| json!({ "kind": "List", "items": items });
         for none in [Value::Null, list(&[])] {

@@ -485,7 +485,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_the_linker_that_rust_brings_is_told_to_link_identical_code_once() {
+    fn only_rusts_own_linker_is_set_to_link_identical_code_once() {
         for (architecture, expected) in [("x86_64", true), ("aarch64", false)] {
             let flags = flags_for(architecture);
             assert!(flags.contains(&"target-feature=+crt-static"), "{flags:?}");

@@ -207,7 +207,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_text_stands_under_its_crate_and_kind_with_its_files() -> anyhow::Result<()> {
+    fn a_text_is_listed_under_its_crate_and_kind_with_its_files() -> anyhow::Result<()> {
         let crates = tempfile::tempdir()?;
         let sources = crates.path().join("catalogd/src");
         fs::create_dir_all(sources.join("serving"))?;

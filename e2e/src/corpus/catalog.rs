@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn bundles_tell_what_they_provide_and_need() {
+    fn bundles_show_what_they_provide_and_need() {
         let catalog = catalog();
         let api = |group: &str, kind: &str| Api {
             group: group.into(),

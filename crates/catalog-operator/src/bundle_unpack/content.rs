@@ -372,7 +372,7 @@ mod tests {
 
     /// The operator would wait for it for good.
     #[test]
-    fn a_broken_definition_that_is_owned_is_told() {
+    fn a_broken_definition_that_is_owned_is_reported() {
         let csv =
             format!("{CSV}spec: {{customresourcedefinitions: {{owned: [{{name: as.example.com}}]}}}}\n");
         let crd = "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: as.example.com}\n";

@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn error_tells_bundle_cause_and_way_out() {
+    fn error_names_bundle_cause_and_way_out() {
         let error = UnpackError::new(
             UnpackClass::Unauthorized,
             "cannot pull image `quay.io/a/b:v1`: https://quay.io: 401",

@@ -124,7 +124,7 @@ impl ImageTemplate {
     }
 
     /// Updates the conditions of the status.
-    pub(crate) fn tell(&self, conditions: &mut Vec<Condition>, now: Timestamp) {
+    pub(crate) fn report(&self, conditions: &mut Vec<Condition>, now: Timestamp) {
         let types = [reasons::TEMPLATES_HAVE_RESOLVED, reasons::RESOLVED_IMAGE];
         let (status, reason, messages) = match self {
             Self::Absent => {

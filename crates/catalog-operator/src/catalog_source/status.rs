@@ -45,8 +45,8 @@ pub fn compose(
         }
         return status;
     }
-    let (reason, message) = tell(observed, verdict, outcomes);
-    observed.template.tell(&mut status.conditions, now);
+    let (reason, message) = reason_and_message(observed, verdict, outcomes);
+    observed.template.report(&mut status.conditions, now);
     if status.conditions.is_empty() {
         status.conditions = List::default();
     }
@@ -91,7 +91,7 @@ fn filled(text: String) -> Option<String> {
 }
 
 /// Returns reason and message; both empty without a problem.
-fn tell(observed: &Observed, verdict: &Verdict, outcomes: &Outcomes) -> (&'static str, String) {
+fn reason_and_message(observed: &Observed, verdict: &Verdict, outcomes: &Outcomes) -> (&'static str, String) {
     match &observed.parsed {
         Source::Invalid(text) => return (reasons::SPEC_INVALID_ERROR, text.clone()),
         Source::ConfigMap { name, .. } => {

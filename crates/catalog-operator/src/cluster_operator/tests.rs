@@ -81,7 +81,7 @@ fn the_report_says_that_it_works_and_is_written_once() {
 }
 
 #[test]
-fn nothing_is_said_before_a_round_and_it_is_asked_again() {
+fn nothing_is_reported_before_a_reconcile_and_it_is_read_again() {
     let mut observed = Observed {
         name: "x".into(),
         stored: Stored::There {

@@ -157,7 +157,7 @@ async fn the_message_of_a_deprecation_counts_as_memory_too() {
     assert!(bytes > message.len(), "{bytes}");
 }
 
-/// A gRPC server that is no registry: it is connected, and what it answers is told.
+/// A gRPC server that is no registry: the connection succeeds, and its response is reported.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_no_registry_cannot_be_read() {
     let (_server, port) = testing::answer_anywhere().await;

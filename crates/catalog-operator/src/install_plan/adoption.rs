@@ -1,8 +1,8 @@
-//! Plans that their Subscriptions do not know of yet.
+//! Plans that no Subscription refers to yet.
 //!
-//! A plan gets its status before the Subscriptions are made to refer to it. If the process ends in between, the next one
-//! finds the plan by what it would plan itself; a plan that had been carried out by then would leave a
-//! ClusterServiceVersion that no Subscription answers for, and the namespace could not be resolved again.
+//! A plan gets its status before its Subscriptions refer to it. If the process ends in between, the next one finds the plan by
+//! computing the same plan again. If the plan had been executed by then, its ClusterServiceVersion would have no Subscription, and
+//! the namespace could not be resolved again.
 
 use std::sync::Arc;
 
@@ -13,8 +13,8 @@ use olm_runtime::store::Change;
 use super::observe::{is_done, steps};
 use crate::resolution::plan_object::is_owned_by;
 
-/// True while a plan that nothing was done of yet is newer than what any of its Subscriptions refers to. A plan without
-/// living Subscriptions among its owners waits for nobody.
+/// True while an untouched plan is newer than the plans that its Subscriptions refer to. A plan without living Subscriptions among
+/// its owners does not wait.
 pub(crate) fn is_awaited(plan: &InstallPlan, subscriptions: &[Arc<Subscription>]) -> bool {
     let mut owners = subscriptions
         .iter()
@@ -25,7 +25,7 @@ pub(crate) fn is_awaited(plan: &InstallPlan, subscriptions: &[Arc<Subscription>]
         && !steps(plan).iter().any(is_done)
 }
 
-/// Plans that are not over, of a Subscription that refers to another one now, or is gone.
+/// Unfinished plans of a Subscription that refers to another one now, or is gone.
 pub(crate) fn subscription_changed(
     change: &Change<Subscription>,
     plans: &[Arc<InstallPlan>],

@@ -1,8 +1,8 @@
 //! The CA bundle of a conversion webhook, as bundles bring it.
 //!
-//! Where the field was once required, scaffolding filled in `Cg==`, a line break. Since Kubernetes 1.31 a definition with a CA bundle
-//! that holds no certificate is never established. Nobody could be trusted by such a value, so it is left out: whoever serves the
-//! webhook adds a CA, olm-operator for those that the ClusterServiceVersion describes.
+//! Where the field was once required, scaffolding filled in `Cg==`, a line break. Since Kubernetes 1.31 a definition with a CA
+//! bundle that holds no certificate is never established. Such a value authenticates no server, so it is left out: the server of
+//! the webhook adds a CA, and olm-operator does so for webhooks that the ClusterServiceVersion describes.
 
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject as _;
@@ -21,7 +21,7 @@ pub(super) fn drop_unusable(spec: &mut Value) {
     }
 }
 
-/// Whether it is PEM with at least one certificate and nothing that only looks like one, as the API server asks.
+/// True for PEM with at least one certificate and nothing that only resembles one, as the API server requires.
 fn is_usable(bundle: &Value) -> bool {
     let Some(bytes) = bundle
         .as_str()

@@ -1,4 +1,4 @@
-//! CustomResourceDefinitions: how one that exists is changed, and when that would lose data.
+//! Changes of existing CustomResourceDefinitions, and checks that they lose no data.
 
 use std::collections::BTreeSet;
 
@@ -19,7 +19,7 @@ pub fn is_established(crd: &Value) -> bool {
     })
 }
 
-/// What the API server says of a definition that it does not serve, if it has said why: in the first moments it has not looked.
+/// The API server's reason for not serving a definition; `None` until it has processed the definition.
 pub(crate) fn why_not_established(crd: &Value) -> Option<&str> {
     let refused = conditions_of_serving(crd).find(|condition| {
         text(condition, "status") == "False"
@@ -41,8 +41,8 @@ fn text<'a>(condition: &'a Value, field: &str) -> &'a str {
     condition.get(field).and_then(Value::as_str).unwrap_or_default()
 }
 
-/// Whether carrying a step out changes the definition that is there: one that the step made itself is only waited for, and one
-/// that is on its way out is made anew.
+/// True if executing a step changes the existing definition. A definition that the step created is only waited for, and one that is
+/// being deleted is created again.
 pub(crate) fn is_upgraded(status: &StepStatus, current: &Value) -> bool {
     *status != StepStatus::WaitingForApi && object::metadata_text(current, "deletionTimestamp").is_none()
 }
@@ -50,7 +50,7 @@ pub(crate) fn is_upgraded(status: &StepStatus, current: &Value) -> bool {
 /// Checks that every version objects may be stored in stays part of the definition; being served is not needed.
 ///
 /// # Errors
-/// With the first version that would go: the API server could not read objects stored in it any more.
+/// With the first version that would be removed: the API server could no longer read objects stored in it.
 pub fn check_stored_versions(current: &Value, wanted: &Value) -> Result<(), StepError> {
     let kept = version_names(wanted);
     let stored = current
@@ -109,7 +109,7 @@ fn pruning_of_stored_versions(current: &Value, wanted: &Value) -> String {
 /// Checks that a definition which others own, too, keeps every version that is served now: they may use it.
 ///
 /// # Errors
-/// With the first version that would go.
+/// With the first version that would be removed.
 pub(crate) fn check_served_versions(current: &Value, wanted: &Value, owners: usize) -> Result<(), StepError> {
     if owners == 0 {
         return Ok(());
@@ -191,7 +191,7 @@ pub(crate) fn changed_schemas(current: &Value, wanted: &Value) -> Vec<(String, V
     changed
 }
 
-/// What a schema asks for, without what it only says, and without values that mean the same as none.
+/// The requirements of a schema, without descriptions and without values that mean the same as none.
 fn demands(schema: &Value) -> Value {
     let fields = match schema {
         Value::Object(fields) => fields,
@@ -200,7 +200,7 @@ fn demands(schema: &Value) -> Value {
     };
     let asking = fields
         .iter()
-        .filter(|(field, value)| !is_told_only(field) && !is_default(field, value));
+        .filter(|(field, value)| !is_descriptive(field) && !is_default(field, value));
     let asking = asking.map(|(field, value)| {
         let value = match (field.as_str(), value) {
             // Keys of it are names of fields, which may be called like anything.
@@ -216,8 +216,8 @@ fn demands(schema: &Value) -> Value {
     asking.collect()
 }
 
-/// Fields of a schema that objects are not held against here.
-fn is_told_only(field: &str) -> bool {
+/// Fields of a schema that this check does not compare with objects.
+fn is_descriptive(field: &str) -> bool {
     matches!(
         field,
         "description" | "title" | "example" | "externalDocs" | "format" | "x-kubernetes-validations"
@@ -229,15 +229,15 @@ pub(crate) fn is_converted_by_webhook(crd: &Value) -> bool {
     crd.pointer("/spec/conversion/strategy").and_then(Value::as_str) == Some("Webhook")
 }
 
-/// `namespace/name` of every ClusterServiceVersion a CustomResourceDefinition says it came with.
+/// `namespace/name` of every ClusterServiceVersion that is annotated as the origin of a CustomResourceDefinition.
 pub fn installed_alongside(crd: &Value) -> impl Iterator<Item = &str> {
     object::metadata_entries(crd, "annotations")
         .filter(|(key, _)| key.starts_with(labels::INSTALLED_ALONGSIDE_PREFIX))
         .map(|(_, value)| value)
 }
 
-/// Notes on a CustomResourceDefinition that it came with this ClusterServiceVersion. Without namespace or name there is nothing
-/// to note.
+/// Annotates a CustomResourceDefinition with this ClusterServiceVersion as its origin. Without namespace or name there is no
+/// annotation.
 pub fn note_installed_alongside(crd: &mut Value, namespace: &str, csv: &str) {
     if namespace.is_empty() || csv.is_empty() {
         return;
@@ -255,9 +255,9 @@ pub fn note_installed_alongside(crd: &mut Value, namespace: &str, csv: &str) {
 /// `wanted` says nothing (conversion CA, defaulted names); labels and annotations united; notes of ClusterServiceVersions
 /// that are gone removed. `is_alive` answers for `namespace/name`.
 ///
-/// With `converted` a living ClusterServiceVersion serves the conversion between the definition's versions: then it stays as
-/// it is, whatever `wanted` says. Without it objects stored in another version could not be read from that moment on. A
-/// definition that no webhook converts has nothing to keep.
+/// With `converted`, an existing ClusterServiceVersion serves the conversion between the definition's versions, so the conversion
+/// stays unchanged, whatever `wanted` contains. Without the conversion, objects stored in another version would become unreadable.
+/// A definition without a conversion webhook has nothing to keep.
 pub fn merged(current: &Value, wanted: &Value, is_alive: impl Fn(&str) -> bool, converted: bool) -> Value {
     let mut merged = with_metadata_of(current, wanted);
     if let Some(Value::Object(annotations)) = merged.pointer_mut("/metadata/annotations") {
@@ -271,7 +271,7 @@ pub fn merged(current: &Value, wanted: &Value, is_alive: impl Fn(&str) -> bool, 
     let nothing = Value::Null;
     let spec_of = |crd: &'_ Value| crd.get("spec").cloned().unwrap_or_default();
     let mut spec = merged_spec(&spec_of(current), &spec_of(wanted));
-    // Also one that an earlier plan, or upstream, left there.
+    // Also an unusable one that an earlier plan, or upstream, wrote.
     conversion_ca::drop_unusable(&mut spec);
     let conversion = current.pointer("/spec/conversion").unwrap_or(&nothing);
     if converted && conversion_namespace(current).is_some() {
@@ -317,7 +317,7 @@ fn merged_spec(current: &Value, wanted: &Value) -> Value {
             spec.insert(field.clone(), value.clone());
         }
     }
-    // Also what holds only empty values: kept, it would be a change as long as the field is not stored, and none afterwards.
+    // Also fields with only empty values: keeping them would be a change as long as the field is not stored, and none afterwards.
     let is_absent = |field: &str, value: &Value| {
         object::is_empty(value)
             || is_same(value, &json!({}))
@@ -332,7 +332,7 @@ fn merged_conversion(current: &Value, wanted: Option<&Value>) -> Value {
         return json!({ "strategy": "None" });
     };
     let mut conversion = wanted.clone();
-    // Whoever serves the webhook's certificate injects its CA here.
+    // The server of the webhook injects its CA here.
     let ca = current.pointer("/webhook/clientConfig/caBundle");
     if let (Some(ca), Some(config)) = (
         ca,

@@ -1,4 +1,4 @@
-//! Whether a ClusterServiceVersion that nobody asked for would take an API away from another one.
+//! Checks whether an unrequested ClusterServiceVersion would take over an API from another one.
 //!
 //! Plans made by the operator list every ClusterServiceVersion they contain, so this only concerns plans written by hand.
 

@@ -4,7 +4,7 @@
 //! each try of a plan, as upstream does.
 //!
 //! # Guarantees
-//! - Nothing of a resource is kept: of a page one object at a time is looked at, and names and fields are reported, no values.
+//! Nothing of a resource is kept: one object of a page is checked at a time, and only names and fields are reported, no values.
 //! - A check is bounded in time and in the bytes of a page.
 
 mod pages;

@@ -10,19 +10,19 @@ use super::execution::{StepWrites, decide_restoration, decide_steps};
 use super::observe::{self, Observed};
 use super::operator_group::find_service_account;
 
-/// What the decision was, for status.
+/// Result of the decision, for `status`.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Verdict {
-    /// Nothing to do, and nothing to say: over, or not begun.
+    /// Nothing to do and nothing to report: the plan is finished or has not begun.
     Ignore,
-    /// The plan cannot be carried out in its namespace as it is, or somebody approved other steps than it has.
+    /// The plan cannot be executed in its namespace now, or other steps than its own were approved.
     Refused {
         /// Reason of condition Installed.
         reason: &'static str,
         /// Its message.
         message: String,
     },
-    /// Approval is waited for.
+    /// The plan waits for approval.
     AwaitsApproval {
         /// ServiceAccount the plan will be limited to.
         service_account: Option<ObjectReference>,
@@ -34,7 +34,7 @@ pub enum Verdict {
         /// The writes of this reconcile.
         writes: StepWrites,
     },
-    /// The plan is over, and what is missing of its accounts and RBAC is brought back.
+    /// The plan is finished, and its missing accounts and RBAC are restored.
     Restoring {
         /// The writes of this reconcile.
         writes: StepWrites,
@@ -61,8 +61,8 @@ fn decide_verdict(observed: &Observed) -> Verdict {
         .is_some_and(|status| !status.plan.is_empty() || !status.bundle_lookups.is_empty());
     let phase = plan.phase();
     if phase == InstallPlanPhase::Complete {
-        // As the group's identity of now, whoever the plan was carried out as: rights may have been taken away since. Without a
-        // usable group nothing is written; the ClusterServiceVersion tells what it lacks.
+        // With the group's current identity, whichever identity executed the plan: rights may have been revoked since. Without a
+        // usable group nothing is written; the ClusterServiceVersion reports its missing requirements.
         return match find_service_account(&observed.operator_groups) {
             Ok(service_account) => Verdict::Restoring {
                 writes: decide_restoration(observed, service_account.as_ref()),
@@ -78,14 +78,14 @@ fn decide_verdict(observed: &Observed) -> Verdict {
     {
         return Verdict::Ignore;
     }
-    // Whatever has become of the plan since: what was not looked at is not carried out.
+    // Even if the plan has changed since: steps that nobody reviewed are not executed.
     if let Some((approved, found)) = observe::find_other_approval(plan) {
         return Verdict::Refused {
             reason: reasons::OTHER_STEPS_APPROVED,
             message: other_steps(plan, &approved, &found),
         };
     }
-    // Plans that wait for approval are checked too: whoever is to approve shall see that it cannot work.
+    // Plans that wait for approval are checked too, so that the approver sees that the plan cannot work.
     match find_service_account(&observed.operator_groups) {
         Err(error) => Verdict::Refused {
             reason: reasons::INSTALL_CHECK_FAILED,
@@ -104,7 +104,7 @@ fn decide_verdict(observed: &Observed) -> Verdict {
     }
 }
 
-/// Letters of a hash that somebody wrote which are repeated: those of a whole one.
+/// Length at which a user's hash is cut off in messages: that of a complete hash.
 const HASH_LENGTH: usize = 64;
 
 fn other_steps(plan: &InstallPlan, approved: &str, found: &str) -> String {

@@ -33,7 +33,7 @@ use crate::step_kind::StepKind;
 /// How many objects are read at once.
 const PARALLEL_READS: usize = 8;
 
-/// One InstallPlan and what it stands in.
+/// An InstallPlan and the objects around it.
 #[derive(Debug, Clone, Default)]
 pub struct Observed {
     /// The plan, with the status that the last reconcile left unwritten.
@@ -59,12 +59,12 @@ pub struct Observed {
     pub retry_timeout: Duration,
 }
 
-/// What is known of a step.
+/// Observation of a step.
 #[derive(Debug, Clone, PartialEq)]
 pub enum StepState {
-    /// It is done and was not looked at.
+    /// It is done and was not read.
     Done,
-    /// Its object waits for a ClusterServiceVersion of the same plan; it was not looked at.
+    /// Its object waits for a ClusterServiceVersion of the same plan; it was not read.
     OwnerPending,
     /// Its object is not available.
     Missing(NoObject),
@@ -83,7 +83,7 @@ pub struct KnownStep {
     pub api: ApiResource,
     /// Whether it has a namespace.
     pub namespaced: bool,
-    /// The object in the cluster; `None` also for kinds that need no look.
+    /// The object in the cluster; `None` also for kinds that are not read.
     pub current: Option<Value>,
 }
 
@@ -120,7 +120,8 @@ pub trait Reads: Send + Sync {
 }
 
 impl Observed {
-    /// Whether plans of the namespace are carried out with the rights of a ServiceAccount: who makes them has no more than those.
+    /// True if plans of the namespace are executed with the rights of a ServiceAccount: their authors have no more rights than that
+    /// account.
     pub(crate) fn is_limited(&self) -> bool {
         let names = |group: &Arc<OperatorGroup>| {
             let account = group.spec.service_account_name.as_deref();
@@ -155,7 +156,7 @@ impl Observed {
         })
     }
 
-    /// What is known of a step.
+    /// Returns the observation of a step.
     pub fn state(&self, index: usize) -> &StepState {
         self.steps.get(index).unwrap_or(&StepState::Done)
     }
@@ -178,7 +179,7 @@ impl Observed {
 /// approval or are over.
 ///
 /// # Errors
-/// A read did not go through.
+/// A read failed.
 pub async fn observe(reads: &impl Reads, mut observed: Observed) -> Result<Observed, ObserveError> {
     if is_to_be_executed(&observed) {
         observed.steps = observe_steps(reads, &observed, Horizon::Reconcile).await?;
@@ -239,8 +240,7 @@ fn is_to_be_executed(observed: &Observed) -> bool {
         && operator_group::find_service_account(&observed.operator_groups).is_ok()
 }
 
-/// Hash of the steps that were approved, and of those there are, if they are others. An approval without a hash is one of whatever
-/// the plan has.
+/// Hash of the approved steps, and that of the current ones, if they differ. An approval without a hash covers any steps.
 pub(crate) fn find_other_approval(install_plan: &InstallPlan) -> Option<(String, String)> {
     let approved =
         approval::approved_hash(install_plan.annotations()).filter(|_| install_plan.spec.approved)?;
@@ -248,19 +248,19 @@ pub(crate) fn find_other_approval(install_plan: &InstallPlan) -> Option<(String,
     (approved != found).then(|| (approved.to_owned(), found))
 }
 
-/// How far ahead is looked.
+/// Extent of an observation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Horizon {
-    /// To what can be done in this reconcile.
+    /// The steps that can be executed in this reconcile.
     Reconcile,
-    /// To the end of the plan, in whatever reconcile its steps are carried out.
+    /// All steps, whichever reconcile executes them.
     Plan,
 }
 
 /// Reads what the steps of a plan find.
 ///
 /// # Errors
-/// A read did not go through.
+/// A read failed.
 pub(crate) async fn observe_steps(
     reads: &impl Reads,
     observed: &Observed,
@@ -317,7 +317,7 @@ async fn observe_step(
     if waits_for_owner {
         return Ok(StepState::OwnerPending);
     }
-    // Carrying out leaves what is there alone and need not look; who tells what will be made does.
+    // Execution keeps an existing object and need not read it; a preview does.
     let current = if kind.reads_current() || horizon == Horizon::Plan {
         let namespace = namespaced.then(|| observed.namespace());
         reads
@@ -374,8 +374,8 @@ fn living_csvs(reads: &impl Reads, states: &[StepState]) -> BTreeSet<String> {
         .collect()
 }
 
-/// Only who is where the webhook's service is can serve it: others could declare what they like. What the plan itself brings
-/// does not count, so that a step that is tried again leads to the same as the first time.
+/// Only an operator in the namespace of the webhook's service can serve it: others could declare any conversion.
+/// ClusterServiceVersions of the plan itself do not count, so that a repeated step has the same result.
 fn converted_crds(reads: &impl Reads, observed: &Observed) -> BTreeSet<String> {
     let plan = &observed.install_plan;
     let is_own = |namespace: &str, csv: &String| {

@@ -1,4 +1,4 @@
-//! Which identity a plan is carried out with: the check of the namespace's OperatorGroups.
+//! Identity that executes a plan: the check of the namespace's OperatorGroups.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use olm_runtime::plan::Identity;
 /// Why a plan cannot be carried out in its namespace. The texts are upstream's, users search for them.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum GroupError {
-    /// No group, or none that has found its namespaces yet; then which one and why, behind a colon.
+    /// No group, or none with namespaces in its status yet; then the group and the reason follow a colon.
     #[error("no operator group found that is managing this namespace{0}")]
     NoGroup(String),
     /// More than one.
@@ -51,7 +51,8 @@ pub(crate) fn find_service_account(
     else {
         return Ok(None);
     };
-    // A status that speaks of the account named before says nothing of the one named now; and none of another namespace is the group's to name.
+    // A status about the account named before does not apply to the current one; and a group cannot name an account of another
+    // namespace.
     let found = group
         .status
         .as_ref()
@@ -72,7 +73,7 @@ fn managing(groups: &[Arc<OperatorGroup>]) -> impl Iterator<Item = &Arc<Operator
     })
 }
 
-/// Why no group of the namespace manages it, to stand behind that none does; empty where there is no group.
+/// Reason why no group of the namespace manages it, to follow the text that none does; empty if there is no group.
 fn why_none(groups: &[Arc<OperatorGroup>]) -> String {
     let Some(first) = groups.iter().min_by_key(|group| group.name_any()) else {
         return String::new();
@@ -107,8 +108,8 @@ fn shown_selector(group: &OperatorGroup) -> String {
     )
 }
 
-/// What to add to the refusal of a write: whose account it is that was refused. Empty where it is not the account of the
-/// namespace's group, but our own.
+/// Suffix for the refusal of a write that names the refused account. Empty if it is not the account of the namespace's group, but
+/// the operator's own.
 pub(crate) fn of_group(groups: &[Arc<OperatorGroup>], refusal: &str) -> String {
     let group = managing(groups).find(|group| {
         let account = group.spec.service_account_name.as_deref().unwrap_or_default();
@@ -211,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refused_account_is_told_with_its_group() {
+    fn a_refused_account_is_reported_with_its_group() {
         let found = json!({"namespaces": ["ns"]});
         let limited = groups(&[("lim", json!({"serviceAccountName": "limited"}), found.clone())]);
         let refusal =

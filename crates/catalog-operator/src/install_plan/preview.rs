@@ -44,9 +44,9 @@ use crate::step_kind::StepKind;
 
 /// Longest time for reading what there is, and then for checking custom resources.
 const TIME: Duration = Duration::from_secs(5);
-/// Parts of a field's path that are told.
+/// Maximum parts of a field's path in a preview.
 const DEPTH: usize = 3;
-/// Fields of one object that are told.
+/// Maximum fields of one object in a preview.
 const FIELDS: usize = 200;
 
 /// Returns the text of the annotation; `None` while a bundle of the plan is being fetched. `observed` has the plan and what is in its
@@ -185,7 +185,7 @@ fn inline_rbac(step: &Step) -> Option<Value> {
     }
 }
 
-/// What was read, as a document. Pure. Without states of steps only operators and permissions are told.
+/// Composes the document from what was read. Pure. Without states of steps it has only operators and permissions.
 fn compose(observed: &Observed, before: &Before, unknown: Vec<String>) -> PlanPreview {
     let mut preview = PlanPreview {
         version: VERSION,
@@ -237,13 +237,13 @@ fn compose(observed: &Observed, before: &Before, unknown: Vec<String>) -> PlanPr
     preview
 }
 
-/// What an object is known by in the cluster.
+/// Identity of an object in the cluster.
 fn object_id(step: &Step) -> (&str, &str, &str) {
     let resource = &step.resource;
     (&resource.group, &resource.kind, &resource.name)
 }
 
-/// Of steps that write one object the plan leaves what the last of them says.
+/// If several steps write one object, the last one determines the result.
 fn last_of_each(observed: &Observed) -> BTreeMap<(&str, &str, &str), usize> {
     let steps = steps(&observed.install_plan).iter().enumerate();
     steps.map(|(index, step)| (object_id(step), index)).collect()
@@ -252,7 +252,7 @@ fn last_of_each(observed: &Observed) -> BTreeMap<(&str, &str, &str), usize> {
 fn operator(observed: &Observed, step: &Step) -> OperatorChange {
     OperatorChange {
         name: step.resource.name.clone(),
-        // What heads replace was never here where they are installed first.
+        // A channel head that is installed first replaces a version that was never installed.
         replaces: replaced_by(&observed.install_plan, step)
             .filter(|name| observed.find_csv(name).is_some())
             .unwrap_or_default(),
@@ -322,8 +322,8 @@ fn changed_fields(kind: StepKind, current: &Value, wanted: Value) -> Vec<String>
     fields.into_iter().take(FIELDS).collect()
 }
 
-/// All that the bundle brings, which its author knows, and how many keys of the old bundle go: whether a value is another one is
-/// not told.
+/// All fields of the bundle's object, which its author knows, and the number of the old bundle's keys that are removed. Whether a
+/// value changes is not reported.
 fn add_brought(change: &mut ObjectChange, current: &Value, mut wanted: Value) {
     encode_string_data(&mut wanted);
     let dropped = dropped_keys(current, &wanted).into_iter();
@@ -335,7 +335,7 @@ fn add_brought(change: &mut ObjectChange, current: &Value, mut wanted: Value) {
     }
     let mut fields = BTreeSet::new();
     add_paths(&wanted, &mut Vec::new(), &mut fields);
-    // An object of metadata alone takes nothing away.
+    // An object with nothing but metadata removes nothing.
     change.fields = fields
         .into_iter()
         .filter(|field| !field.is_empty())
@@ -380,7 +380,7 @@ fn refusal(observed: &Observed, index: usize, step: &Step, known: &KnownStep) ->
     }
 }
 
-/// What the bundle's author knows of a definition, whatever stands there.
+/// The fields of a definition that the bundle's author knows, regardless of the existing definition.
 fn brought_definition(name: &str, wanted: &Value) -> DefinitionChange {
     let served = crd_upgrade::schemas(wanted).into_iter();
     DefinitionChange {

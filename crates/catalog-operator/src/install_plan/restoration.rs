@@ -1,4 +1,4 @@
-//! Accounts and RBAC of an installed operator that somebody removed or changed: the plan that made them makes them again
+//! Accounts and RBAC of an installed operator that were removed or changed by others: the plan that created them restores them
 //! (decision record 0015).
 //!
 //! Of the Complete plans that brought an existing ClusterServiceVersion the one with the highest generation is its restorer. What
@@ -53,7 +53,7 @@ fn brought(plan: &InstallPlan, csv: &str) -> bool {
     steps(plan).iter().any(|step| step.resolving == csv)
 }
 
-/// A ClusterServiceVersion that has not begun to go: what goes with it must not come back.
+/// A ClusterServiceVersion that is not being deleted: objects that are deleted with it must not be created again.
 pub(crate) fn is_staying(csv: &ClusterServiceVersion) -> bool {
     csv.metadata.deletion_timestamp.is_none()
         && !matches!(
@@ -97,13 +97,13 @@ fn is_missing(stores: &Stores, plan: &InstallPlan, step: &Step) -> bool {
     }
 }
 
-/// Reads what has to be restored. Nothing is read while nothing is missing, and then `None` is the answer.
+/// Reads the objects that have to be restored. If nothing is missing, nothing is read, and the result is `None`.
 ///
-/// The plan and the ClusterServiceVersions are read from the API server: the stores may not know yet that one is being deleted,
-/// and RBAC made again behind the back of its finalizer would be left for good.
+/// The plan and the ClusterServiceVersions are read from the API server: the stores may not know yet that one is being deleted, and
+/// RBAC created again after its finalizer has run would never be deleted.
 ///
 /// # Errors
-/// A read did not go through.
+/// A read failed.
 pub(crate) async fn observe(
     reads: &impl Reads,
     stores: &Stores,

@@ -1,4 +1,4 @@
-//! Which InstallPlans of a namespace are kept. Pure; resolution deletes the rest.
+//! Selects the InstallPlans of a namespace that are kept. Pure; resolution deletes the rest.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use olm_api::v1alpha1::{InstallPlan, Subscription};
 
 use super::restoration::restorer;
 
-/// How many plans that are over a namespace keeps, so that there is a history to look at, however many others wait.
+/// Number of finished plans that a namespace keeps as its history, regardless of the number of plans that wait.
 const KEPT: usize = 5;
 
 /// Plans that may go, oldest first, so that [`KEPT`] of those that are over remain: of these the ones with the lowest generation that
@@ -110,7 +110,7 @@ mod tests {
 
     /// What is referred to or not over stays, however old; the one of them that is over is one of the five.
     #[test]
-    fn plans_somebody_needs_are_never_surplus() {
+    fn plans_in_use_are_never_surplus() {
         let mut plans = vec![
             plan("awaited", 1, "RequiresApproval"),
             plan("referenced", 2, "Complete"),

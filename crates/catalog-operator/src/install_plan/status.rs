@@ -28,7 +28,7 @@ use crate::timing::elapsed;
 
 /// Upstream's pause between two attempts of a plan that is being carried out.
 const RETRY_PAUSE: Duration = Duration::from_secs(5);
-/// The longest pause of a plan that waits for a permission, or for another act of a user: that may take days.
+/// Longest pause of a plan that waits for a permission or another action of a user, which may take days.
 pub(super) const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 /// How long the status waits for a new CustomResourceDefinition to be established, which mostly takes less.
 const MOMENT: Duration = Duration::from_secs(1);
@@ -102,8 +102,8 @@ pub fn status(
     }
 }
 
-/// When the plan is looked at again if its status can wait until then. That is so after writes of which none failed, while there is
-/// something to do or the API of a definition may be served in a moment. Users have seen `Installing` by then.
+/// Returns the time of the next reconcile if the status can wait until then: no write has failed, and there is work left, or the
+/// API of a definition may soon be served. Users have seen `Installing` by then.
 fn goes_on(
     stored: &InstallPlanStatus,
     writes: &StepWrites,
@@ -128,7 +128,7 @@ fn goes_on(
         .then(|| Requeue::after(MOMENT, "report of a definition not established"))
 }
 
-/// Whether a write was refused for want of a permission.
+/// True if a write was refused because a permission is missing.
 fn is_refused(outcomes: &Outcomes) -> bool {
     outcomes
         .failure()
@@ -180,8 +180,8 @@ fn crd_warnings(observed: &Observed, writes: &StepWrites, outcomes: &Outcomes) -
         .collect()
 }
 
-/// A plan that is over keeps its status; what cannot be brought back is told by an event, and by the rows of the
-/// ClusterServiceVersion that lacks it.
+/// A finished plan keeps its status; an object that cannot be restored is reported by an event, and in the requirements of its
+/// ClusterServiceVersion.
 fn restoring(observed: &Observed, writes: &StepWrites, outcomes: &Outcomes) -> StatusUpdate<Unwritten> {
     let error = write_error(observed, writes, outcomes).map(|error| error.message);
     let error = error.or_else(|| writes.error.as_ref().map(|(_, error)| error.to_string()));
@@ -203,7 +203,7 @@ fn restoring(observed: &Observed, writes: &StepWrites, outcomes: &Outcomes) -> S
     }
 }
 
-/// How long a reconcile that only waits for a bundle is kept to ourselves: mostly it comes from the cache on disk at once.
+/// Time for which a wait for a bundle is not reported: usually it is already in the cache on disk.
 fn too_early_to_tell(writes: &StepWrites) -> Option<Duration> {
     let wait = writes.waiting.as_ref().filter(|wait| wait.is_debounced)?;
     wait.look_again
@@ -224,7 +224,7 @@ fn installing(
         .failure()
         .is_some_and(|(action, failure)| is_stale(writes, action, failure))
     {
-        // The driver looks again, with backoff: what is out of date may stay so for a while.
+        // The driver retries with backoff: an observation may be out of date for a while.
         if let Some(text) = taken_name(observed, writes, outcomes) {
             set_message(new, &text);
         }
@@ -234,7 +234,7 @@ fn installing(
     match error {
         Some(error) if error.is_lasting() => lasting_error(observed, &error, new, now),
         passing => {
-            // Whatever failed before has not lasted: the window of the next error is its own.
+            // Earlier failures did not last: the next error starts a new window.
             clear_failing(new);
             match passing {
                 Some(error) => retry(new, &error, pause),
@@ -268,12 +268,12 @@ fn lasting_error(
         clear_failing(new);
         return fail(new, &error.message, now);
     }
-    // A look at the end of the window, so that a lasting error makes the plan fail in time.
+    // A reconcile at the end of the window, so that a lasting error makes the plan fail in time.
     retry(new, error, RETRY_PAUSE.min(left))
 }
 
-/// When the first of the lasting errors came that have not stopped since; remembered in the status, so that a restart of
-/// this process makes the window no longer.
+/// Time of the first of the current lasting errors. It is kept in the status, so that a restart of this process does not extend the
+/// window.
 fn failing_since(new: &mut InstallPlanStatus, now: Timestamp) -> Timestamp {
     let known = new
         .conditions
@@ -294,7 +294,7 @@ fn clear_failing(new: &mut InstallPlanStatus) {
         .retain(|condition| condition.type_.as_deref() != Some(reasons::FAILING));
 }
 
-/// Tells what is waited for, unless it is too early to tell anybody.
+/// Reports the reason for a wait, unless it is too early for a report.
 fn wait(new: &mut InstallPlanStatus, wait: Option<&Wait>) -> Requeue {
     let loud = wait.filter(|wait| !wait.is_debounced);
     set_message(new, loud.map(|wait| wait.text.as_str()).unwrap_or_default());
@@ -319,7 +319,7 @@ fn fail(new: &mut InstallPlanStatus, message: &str, now: Timestamp) -> Requeue {
     Requeue::AwaitChange
 }
 
-/// The step that an action is of.
+/// The step that an action belongs to.
 fn step_of<'a>(observed: &'a Observed, writes: &StepWrites, action: usize) -> Option<&'a Step> {
     steps(&observed.install_plan).get(writes.change_of(action)?.step)
 }
@@ -353,7 +353,7 @@ fn write_error(observed: &Observed, writes: &StepWrites, outcomes: &Outcomes) ->
     };
     Some(StepError {
         message: message + &account,
-        // What a changed permission or a quieter server can repair never makes a plan fail.
+        // A failure that a changed permission or a less busy server can resolve never makes a plan fail.
         class: match failure.class {
             FailureClass::Invalid | FailureClass::NotFound => ErrorClass::Lasting,
             _ => ErrorClass::Passing,
@@ -361,8 +361,8 @@ fn write_error(observed: &Observed, writes: &StepWrites, outcomes: &Outcomes) ->
     })
 }
 
-/// Whether a write failed only because the observation is out of date. The next reconcile sees what is there now; nobody needs to
-/// be told.
+/// True if a write failed only because the observation is out of date. The next reconcile sees the current state, so nothing is
+/// reported.
 fn is_stale(writes: &StepWrites, action: usize, failure: &Failure) -> bool {
     match failure.class {
         FailureClass::Conflict | FailureClass::AlreadyExists => true,
@@ -371,7 +371,7 @@ fn is_stale(writes: &StepWrites, action: usize, failure: &Failure) -> bool {
     }
 }
 
-/// What is so when a ClusterServiceVersion cannot be created because one that the store does not know has its name, for people.
+/// Message for users when a ClusterServiceVersion cannot be created because one of its name exists that the store does not have.
 fn taken_name(observed: &Observed, writes: &StepWrites, outcomes: &Outcomes) -> Option<String> {
     let (action, failure) = outcomes.failure()?;
     let resource = &step_of(observed, writes, action)?.resource;
@@ -386,7 +386,7 @@ fn taken_name(observed: &Observed, writes: &StepWrites, outcomes: &Outcomes) -> 
     })
 }
 
-/// Whether the next version may take the place of one that failed: then a plan fails also for what somebody could mend, as upstream's.
+/// True if the next version may replace one that failed. Then a plan also fails for errors that a user could fix, as upstream's.
 fn fails_forward(observed: &Observed) -> bool {
     let mut groups = observed.operator_groups.iter();
     groups.any(|group| group.spec.allows_fail_forward())
@@ -410,7 +410,7 @@ fn set_service_account(
     new: &mut InstallPlanStatus,
     found: Option<k8s_openapi::api::core::v1::ObjectReference>,
 ) {
-    // Never unset, as upstream: what a plan was limited to stays to be seen.
+    // Never unset, as upstream: it shows which account limited the plan.
     if found.is_some() {
         new.attenuated_service_account_ref = found;
     }

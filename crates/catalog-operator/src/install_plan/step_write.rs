@@ -129,7 +129,7 @@ pub(crate) fn dropped_keys<'a>(current: &'a Value, wanted: &Value) -> BTreeSet<(
     keys.filter(is_dropped).collect()
 }
 
-/// The fields of an object but for what it is known by and what its controllers say of it.
+/// The fields of an object, without those that identify it and its status.
 fn contents(object: &Value) -> impl Iterator<Item = (&str, &Value)> {
     let fields = object.as_object().into_iter().flatten();
     fields
@@ -199,7 +199,7 @@ pub(crate) fn with_metadata_of(current: &Value, wanted: &Value) -> Value {
     merged
 }
 
-/// What a port of a Service is known by.
+/// Fields that identify a port of a Service.
 fn port_key(port: &Value) -> (Option<u64>, &str) {
     let protocol = port.get("protocol").and_then(Value::as_str).unwrap_or("TCP");
     (port.get("port").and_then(Value::as_u64), protocol)
@@ -226,7 +226,7 @@ fn with_known_ports(current: &Value, mut wanted: Value) -> Value {
     wanted
 }
 
-/// A ServiceAccount belongs to its users too: nothing they or the cluster put there is taken away.
+/// A ServiceAccount belongs to its users too: nothing that they or the cluster added is removed.
 fn merged_service_account(current: &Value, wanted: &Value) -> Value {
     let mut merged = merged_fields(current, wanted, &[], &["automountServiceAccountToken"]);
     for field in ["secrets", "imagePullSecrets"] {

@@ -10,15 +10,15 @@ use std::fmt;
 use regex::{Regex, RegexBuilder};
 use serde_json::{Map, Value};
 
-/// So many faults of one object are told.
-const TOLD: usize = 5;
-/// Most memory a compiled pattern may take; one that takes more is not looked at.
+/// Maximum number of faults that are reported for one object.
+const MAX_REPORTED: usize = 5;
+/// Maximum memory of a compiled pattern; a larger one is not checked.
 const PATTERN_BYTES: usize = 128 * 1024;
-/// Steps that one object may take: what is looked at of the schema and of the object, and what defaults bring. Definitions are
-/// checked before any right of the plan's author counts, so whoever has a catalog could otherwise multiply the lists of an object
-/// by the defaults of a schema until no memory is left, for all namespaces.
+/// Maximum number of steps for one object: checked parts of the schema and the object, and defaults. Definitions are checked before
+/// any right of the plan's author counts, so the publisher of a catalog could otherwise multiply the lists of an object by the
+/// defaults of a schema until no memory is left, for all namespaces.
 const WORK: usize = 1_000_000;
-/// Most patterns of a schema that are compiled; the others are not looked at. A bundle may hold tens of thousands.
+/// Maximum number of compiled patterns of a schema; the others are not checked. A bundle may contain tens of thousands.
 const MOST_PATTERNS: usize = 500;
 
 /// A schema, ready to be used many times.
@@ -37,15 +37,15 @@ enum Segment<'a> {
     AnyKey,
 }
 
-/// Takes so many of the steps that are left, if there are as many; once there are not, there are none.
+/// Consumes this many of the remaining steps. Returns false, and leaves none, if there are not enough.
 fn take(work: &mut usize, steps: usize) -> bool {
     let left = work.checked_sub(steps);
     *work = left.unwrap_or(0);
     left.is_some()
 }
 
-/// Where a check stands, and what it found: fields, with `*` for keys that the schema does not name, and what it asks for. Values
-/// are not told: who reads this may not be allowed to read the object.
+/// Current place of a check, and its findings: fields, with `*` for keys that the schema does not name, and their requirements.
+/// Values are not reported, because readers of the plan may not be allowed to read the object.
 struct Walk<'a> {
     path: Vec<Segment<'a>>,
     misfits: Vec<String>,
@@ -61,7 +61,7 @@ impl<'a> Walk<'a> {
     }
 
     fn misfit(&mut self, wanted: impl fmt::Display) {
-        if self.misfits.len() >= TOLD {
+        if self.misfits.len() >= MAX_REPORTED {
             return;
         }
         let mut field = String::new();
@@ -100,7 +100,7 @@ impl StructuralSchema {
         if walk.work > 0 {
             return walk.misfits;
         }
-        // Nobody knows whether it fits, and the author of the schema must not get by with that.
+        // It is unknown whether it fits, and the author of the schema must not profit from that.
         vec!["the object: is too complex to be validated".to_owned()]
     }
 
@@ -111,7 +111,7 @@ impl StructuralSchema {
     }
 
     fn check<'a>(&'a self, schema: &'a Value, value: &Value, walk: &mut Walk<'a>) {
-        let Some(schema) = schema.as_object().filter(|_| walk.misfits.len() < TOLD) else {
+        let Some(schema) = schema.as_object().filter(|_| walk.misfits.len() < MAX_REPORTED) else {
             return;
         };
         if !take(&mut walk.work, 1 + steps_of(value)) {

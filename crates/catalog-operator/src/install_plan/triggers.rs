@@ -70,7 +70,7 @@ pub(crate) fn operator_group_changed(
         let has_namespaces = status.is_some_and(|status| !status.namespaces.is_empty());
         (
             has_namespaces,
-            // The plan tells why.
+            // The plan reports the reason.
             (!has_namespaces).then(|| {
                 (
                     status.is_some_and(|status| status.last_updated.is_some()),
@@ -169,7 +169,7 @@ pub(crate) fn attach(stores: &Stores, queue: &Queue<NamespacedName>) {
         .feed(queue, move |change| crd_changed(change, &plans.list()));
 }
 
-/// The plans in the namespace of what changed.
+/// The plans in the namespace of the changed object.
 fn neighbours<K: Resource>(plans: &Store<InstallPlan>, change: &Change<K>) -> Vec<Arc<InstallPlan>> {
     let namespace = change.object().meta().namespace.as_deref();
     plans.list_in(namespace.unwrap_or_default())

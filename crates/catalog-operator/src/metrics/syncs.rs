@@ -1,4 +1,4 @@
-//! How often each Subscription was looked at anew, as upstream counts it.
+//! Number of reconciles of each Subscription, as upstream counts it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -36,7 +36,7 @@ fn figure(env: &TestEnv, series: &str) -> f64 {
     told[0].rsplit(' ').next().unwrap().parse().unwrap()
 }
 
-/// The whole of what is told under names that begin so: dashboards and alerts ask for the name, and by its type.
+/// All metrics whose names begin with this prefix: dashboards and alerts query the name and its type.
 #[track_caller]
 fn assert_gauge(env: &TestEnv, name: &str, value: usize) {
     assert_eq!(env.metrics(name), [format!("{name} {value}")]);
@@ -283,7 +283,7 @@ fn met_013_subscriptions_that_look_alike_are_counted_in_one_series() {
 }
 
 #[test]
-fn plans_that_wait_for_approval_are_told_with_how_long() {
+fn plans_that_wait_for_approval_are_reported_with_how_long() {
     let mut env = served();
     env.put(subscription("demo", "Manual"));
     env.settle_for(10);
@@ -301,7 +301,7 @@ fn plans_that_wait_for_approval_are_told_with_how_long() {
 
 /// Until the window opens. The cluster begins on a Thursday at midnight.
 #[test]
-fn plans_that_wait_by_policy_are_told_too() {
+fn plans_that_wait_by_policy_are_reported_too() {
     let mut env = served();
     let mut object = subscription("demo", "Manual");
     object["metadata"]["annotations"] = json!({labels::UPGRADE_WINDOW: "Thu 00:30 1h"});

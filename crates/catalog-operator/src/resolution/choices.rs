@@ -1,6 +1,6 @@
-//! What the resolver has chosen for the Subscriptions of a namespace. Pure.
+//! The resolver's choices for the Subscriptions of a namespace. Pure.
 //!
-//! A plan that waits by policy is deleted when it has something else.
+//! A plan that waits by policy is deleted if it contains something else.
 
 use std::collections::BTreeSet;
 

@@ -1,5 +1,5 @@
-//! What of a bundle this cluster will not take, told before anything of it is applied. What no cluster takes is an error of the
-//! bundle ([`crate::bundle_unpack::preflight`]).
+//! Finds the parts of a bundle that this cluster would refuse, before anything is applied. Parts that no cluster accepts are an
+//! error of the bundle ([`crate::bundle_unpack::preflight`]).
 //!
 //! The plan is made all the same, as upstream's: the cluster may be upgraded before it is approved.
 
@@ -7,7 +7,7 @@ use olm_resolver::cluster_fit::{GroupTargets, KubernetesVersion, long_service_na
 
 use crate::bundle_unpack::UnpackedBundle;
 
-/// What bundles are held against, as far as it is known.
+/// Facts about the cluster that bundles are checked against, as far as they are known.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Cluster {
     /// The version of Kubernetes, such as `v1.34.1`.
@@ -33,7 +33,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_cluster_that_is_too_old_is_told() {
+    fn a_cluster_that_is_too_old_is_reported() {
         let told = |least: &str, here: &str| {
             let bundle = UnpackedBundle {
                 image: String::new(),

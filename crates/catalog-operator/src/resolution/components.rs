@@ -1,4 +1,4 @@
-//! A solution taken apart into what hangs together, so that a bundle that cannot be had holds up nobody else.
+//! Splits a solution into independent components, so that an unavailable bundle delays only its own component.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -27,8 +27,8 @@ impl Component {
     }
 }
 
-/// Takes `solution` apart. Bundles that move no Subscription are left out, with everything that hangs on them: they are
-/// in a plan already, or were removed by hand, and are not installed again (as upstream).
+/// Splits `solution`. Bundles that move no Subscription are left out, with the whole component: they are in a plan already, or were
+/// removed by hand, and are not installed again (as upstream).
 pub(crate) fn split(solution: &Solution) -> Vec<Component> {
     let operators = &solution.operators;
     let mut sets = DisjointSets::new(operators.len());

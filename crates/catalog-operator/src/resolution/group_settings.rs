@@ -11,9 +11,9 @@ use olm_resolver::explain::{EVENT_LIMIT, cut};
 
 use crate::annotation::read_duration;
 
-/// Upstream's Jobs know no shorter deadline than a second.
+/// Upstream's Jobs have no shorter deadline than a second.
 const LEAST_TIMEOUT: Duration = Duration::from_secs(1);
-/// Upstream looks at failed unpacks every five seconds, whatever is asked for.
+/// Upstream retries failed unpacks every five seconds, whatever the annotation requests.
 const LEAST_RETRY: Duration = Duration::from_secs(5);
 
 /// Settings of the one OperatorGroup of a namespace.
@@ -23,13 +23,13 @@ pub struct GroupSettings {
     pub fail_forward: bool,
     /// Global catalogs are not to be used.
     pub exclude_global: bool,
-    /// Subscriptions that say Manual make only their own plans wait.
+    /// `Manual` Subscriptions make only their own plans wait.
     pub separate_approval: bool,
     /// Deadline of an unpack; zero means none.
     pub unpack_deadline: Option<Duration>,
     /// Least time to another try of a failed unpack.
     pub unpack_retry: Option<Duration>,
-    /// What the group selects, once olm-operator has said so.
+    /// The namespaces that the group selects, once olm-operator has reported them.
     pub targets: Option<GroupTargets>,
 }
 
@@ -52,7 +52,7 @@ pub fn read(namespace: &str, groups: &[Arc<OperatorGroup>]) -> Result<GroupSetti
                 several.len(),
                 names.join(", ")
             );
-            // A namespace may have thousands, and each of its Subscriptions says this.
+            // A namespace may have thousands, and each of its Subscriptions repeats this message.
             return Err(cut(&text, EVENT_LIMIT));
         }
     };
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn none_or_several_groups_are_told_with_their_number_and_a_way_out() {
+    fn none_or_several_groups_are_reported_with_their_number_and_a_way_out() {
         insta::assert_snapshot!(read("ns", &[]).unwrap_err(), @"found 0 operatorGroups, expected 1: create an OperatorGroup in namespace ns");
         let two = [group("a", &[]), group("b", &[])];
         insta::assert_snapshot!(read("ns", &two).unwrap_err(), @"found 2 operatorGroups, expected 1: keep one of a, b in namespace ns");

@@ -6,7 +6,7 @@ use olm_resolver::{CatalogKey, InstalledCsv, OperatorGroup, Subscription};
 
 use crate::snapshots::Content;
 
-/// Everything a resolution depends on. Two equal inputs come to the same.
+/// All inputs of a resolution. Two equal inputs have equal results.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct ResolutionInput {
     /// All Subscriptions.
@@ -17,7 +17,7 @@ pub(crate) struct ResolutionInput {
     pub operator_group: OperatorGroup,
     /// The catalogs.
     pub catalogs: Vec<CatalogInput>,
-    /// Whether anything is to be resolved; else only deprecations are looked up.
+    /// True if there is anything to resolve; otherwise only deprecations are looked up.
     pub resolve: bool,
 }
 
@@ -30,6 +30,6 @@ pub(crate) struct CatalogInput {
     pub priority: i32,
     /// Its content, or why nothing can be installed from it now.
     pub content: Result<Content, String>,
-    /// What it had when it could last be read, if nothing can be installed from it: that is told.
+    /// Its last readable content, if nothing can be installed from the catalog now: it is only reported.
     pub last: Option<Content>,
 }

@@ -1,8 +1,8 @@
 //! Everything one reconcile of a namespace's resolution reads, as values.
 //!
-//! Reading includes asking: the resolver (a pure function of what the stores and catalogs hold, answered from memory
-//! when nothing it depends on has changed) and the unpacker (which answers at once and wakes the namespace when its
-//! answer changes). What comes of it is a value like any other, so that deciding stays cheap, pure and easy to test.
+//! Observations include requests: to the resolver (a pure function of stores and catalogs, answered from memory while its input is
+//! unchanged) and to the unpacker (which answers at once and triggers the namespace when its answer changes). Their results are
+//! plain values, so that deciding stays cheap, pure and easy to test.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, OnceLock};
@@ -29,13 +29,13 @@ pub(crate) struct Observed {
     pub namespace_state: NamespaceState,
     /// Catalogs its Subscriptions can see.
     pub catalogs: Vec<CatalogFact>,
-    /// Deprecations by Subscription, for those whose catalog tells.
+    /// Deprecations by Subscription, for those whose catalog declares some.
     pub deprecations: BTreeMap<String, Deprecation>,
-    /// How far resolution is.
+    /// Progress of the resolution.
     pub progress: Progress,
-    /// Subscriptions that say Manual make only their own plans wait.
+    /// `Manual` Subscriptions make only their own plans wait.
     pub separate_approval: bool,
-    /// What is wrong with annotations that were read, told already or not.
+    /// Faults of the annotations that were read, whether reported already or not.
     pub warnings: Vec<EventDraft>,
     /// The highest generation of the InstallPlans made for these Subscriptions, of those that are being deleted, too.
     pub last_generation: i64,
@@ -43,7 +43,7 @@ pub(crate) struct Observed {
     pub taken_names: BTreeSet<String>,
     /// What the resolver has chosen; empty if nothing was resolved.
     pub choices: Arc<Choices>,
-    /// The Subscriptions with their references as they are now, once somebody asks.
+    /// The Subscriptions with their current references, computed on first use.
     pub settled: OnceLock<Arc<[SettledSubscription]>>,
 }
 
@@ -60,7 +60,7 @@ pub(crate) struct Progress {
     pub components: Vec<ComponentProgress>,
     /// A catalog has not come up or been read yet, so that failures may not last.
     pub catalogs_pending: bool,
-    /// A catalog is being read, and how much longer not to speak of what lacks without it.
+    /// A catalog is being read: remaining time for which missing content is not reported.
     pub reading: Option<Duration>,
 }
 
@@ -117,12 +117,12 @@ pub(crate) enum Bundles {
     Ready(ReadyBundles),
     /// On their way.
     Unpacking {
-        /// What goes wrong while it is tried again; empty when all is well.
+        /// Error of the attempts so far; empty if there is none.
         message: String,
-        /// How much longer not to speak of it.
+        /// Remaining time for which this is not reported.
         debounce: Option<Duration>,
     },
-    /// Not to be had.
+    /// Unavailable.
     Failed {
         /// Reason of the condition.
         reason: &'static str,
@@ -157,9 +157,9 @@ impl Progress {
         retries.min()
     }
 
-    /// How much longer to wait for bundles and catalogs that are most likely there in a moment.
+    /// Returns how much longer to wait for bundles and catalogs that will probably be available in a moment.
     ///
-    /// Until then nothing is planned or told of what hangs on them: what is asked for together shall be one plan.
+    /// Until then nothing that depends on them is planned or reported: Subscriptions that were created together share one plan.
     pub(crate) fn gathering(&self) -> Option<Duration> {
         let components = self.components.iter();
         let unpacking = components.filter_map(|component| match component.bundles {

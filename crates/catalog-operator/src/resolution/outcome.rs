@@ -1,4 +1,4 @@
-//! What each Subscription is told of the resolution, and the events that go with it. Pure.
+//! Composes the messages about resolution for each Subscription, and its events. Pure.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -15,7 +15,7 @@ use olm_runtime::plan::{EventDraft, Requeue};
 use super::observed::{Bundles, ComponentProgress, Observed};
 use crate::subscription::ResolutionOutcome;
 
-/// What each Subscription is told of the resolution.
+/// Returns the result of the resolution for each Subscription.
 pub(crate) fn outcomes_by_subscription(observed: &Observed) -> BTreeMap<String, ResolutionOutcome> {
     let progress = &observed.progress;
     let names = observed.subscriptions.iter().map(|found| found.name_any());
@@ -62,7 +62,7 @@ pub(crate) fn outcomes_by_subscription(observed: &Observed) -> BTreeMap<String, 
     outcomes_by_subscription
 }
 
-/// The next moment at which work that was not mentioned so far has to be, or a bundle is to be requested again.
+/// Returns the time when work that was not reported so far must be reported, or when a bundle is to be requested again.
 pub(crate) fn debounce_requeue(observed: &Observed) -> Requeue {
     let after = |delay: Option<Duration>, reason| {
         delay.map_or(Requeue::AwaitChange, |delay| Requeue::after(delay, reason))
@@ -71,7 +71,7 @@ pub(crate) fn debounce_requeue(observed: &Observed) -> Requeue {
     debounced.sooner(after(observed.progress.retry(), "retry of a failed bundle"))
 }
 
-/// Subscriptions of which more will be known in a moment: writing them now would be a write too many.
+/// Subscriptions about which more will be known in a moment: writing them now would be a wasted write.
 pub(crate) fn debounced_subscriptions(observed: &Observed) -> BTreeSet<String> {
     let progress = &observed.progress;
     if progress.gathering().is_none() {
@@ -98,7 +98,7 @@ pub(crate) fn resolution_event(
     for subscription in &observed.subscriptions {
         let outcome = outcomes_by_subscription.get(&subscription.name_any());
         if let Some(ResolutionOutcome::ResolutionFailed { message, .. }) = outcome
-            && !tells(subscription, reasons::RESOLUTION_FAILED, message)
+            && !is_reported(subscription, reasons::RESOLUTION_FAILED, message)
             && !news.contains(&message.as_str())
         {
             news.push(message);
@@ -132,7 +132,7 @@ pub(crate) fn unpack_event(subscription: &Subscription, outcome: &ResolutionOutc
     let ResolutionOutcome::UnpackFailed { message, .. } = outcome else {
         return None;
     };
-    (!tells(subscription, reasons::BUNDLE_UNPACK_FAILED, message))
+    (!is_reported(subscription, reasons::BUNDLE_UNPACK_FAILED, message))
         .then(|| subscription_warning(subscription, reasons::BUNDLE_UNPACK_FAILED, message))
 }
 
@@ -141,8 +141,8 @@ pub(crate) fn subscription_warning(subscription: &Subscription, reason: &str, me
     EventDraft::warning(subscription.object_ref(&()), reason, message)
 }
 
-/// Whether the Subscription's status says so already.
-fn tells(subscription: &Subscription, type_: &str, message: &str) -> bool {
+/// True if the Subscription's status contains this already.
+fn is_reported(subscription: &Subscription, type_: &str, message: &str) -> bool {
     let conditions = subscription.status.iter().flat_map(|status| &status.conditions);
     conditions
         .into_iter()

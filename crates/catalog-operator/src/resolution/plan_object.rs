@@ -61,7 +61,7 @@ pub(crate) fn is_owned_by(plan: &InstallPlan, subscription: &Subscription) -> bo
     object::is_owned_by(&plan.metadata, subscription.metadata.uid.as_deref())
 }
 
-/// Made here, by its name: what tells it from those of users may be taken away on its way in, as a webhook does.
+/// Returns true if the plan was made here, by its name: a webhook may remove the other marks on creation.
 pub(crate) fn is_made_here(plan: &InstallPlan) -> bool {
     plan.metadata.generate_name.as_deref() == Some(GENERATE_NAME) || has_our_name(plan)
 }
@@ -76,7 +76,7 @@ fn has_our_name(plan: &InstallPlan) -> bool {
     owners.any(|owner| *name == Some(plan_name(namespace, generation, &owner.uid)))
 }
 
-/// Its deletion, bound to what was looked at: who has approved it since, or has made it anything else, is not to lose it.
+/// Returns its deletion, bound to the observed version: a plan that was approved or changed since is not deleted.
 pub(crate) fn deletion(plan: &InstallPlan) -> Action {
     let target = Target::of::<InstallPlan>(&plan.namespace().unwrap_or_default(), &plan.name_any());
     Action::delete(target, plan.uid()).only_at(plan.resource_version())
@@ -87,7 +87,7 @@ pub(crate) fn deletion(plan: &InstallPlan) -> Action {
 pub(crate) struct WantedPlan {
     /// ClusterServiceVersions it installs, in the order of its steps.
     pub csv_names: Vec<String>,
-    /// Whether somebody has to approve it.
+    /// True if a user has to approve it.
     pub manual: bool,
     /// Steps, all to do.
     pub steps: Vec<Step>,
@@ -113,7 +113,7 @@ impl WantedPlan {
         InstallPlan {
             metadata: ObjectMeta {
                 name: Some(plan_name(namespace, generation, oldest_uid(owners))),
-                // Without effect beside a name; it tells the plans made here from those of users, and did before.
+                // Without effect beside a name; it distinguishes the plans made here from those of users, as in earlier versions.
                 generate_name: Some(GENERATE_NAME.to_owned()),
                 namespace: Some(namespace.to_owned()),
                 labels: (!components.is_empty()).then_some(components),
@@ -142,7 +142,8 @@ impl WantedPlan {
         (!self.obstacles.is_empty()).then(|| cut(&text, EVENT_LIMIT))
     }
 
-    /// The status to give it once it exists. `approved` is the plan's own: somebody may have been quick.
+    /// Returns the first status of the created plan. `approved` is the plan's own value, because a user may already have changed
+    /// it.
     pub(crate) fn status(&self, approved: bool) -> InstallPlanStatus {
         let catalogs: BTreeSet<&str> = self
             .steps

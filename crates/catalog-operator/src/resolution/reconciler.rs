@@ -55,7 +55,7 @@ pub(crate) struct ResolutionReconciler {
     pub global_namespace: String,
     /// Demands of the administrator, or why they cannot be read.
     pub runtime_constraints: Result<Vec<RuntimeConstraint>, String>,
-    /// Tells the cluster's version, so that bundles that need a newer one are told in time.
+    /// Returns the cluster's version, so that bundles that need a newer one are reported in time.
     pub discovery: Discovery,
     /// Input and result of each namespace's last resolution.
     pub cache: Mutex<BTreeMap<String, (ResolutionInput, Arc<Resolved>)>>,
@@ -80,7 +80,7 @@ impl ResolutionReconciler {
         let csvs = self.stores.csvs.list_in(namespace).into_iter();
         let statuses = subscriptions.iter().filter_map(|found| found.status.as_ref());
         NamespaceState {
-            // A plan being deleted is as good as gone.
+            // A plan being deleted is ignored.
             plans: plans
                 .filter(|plan| plan.metadata.deletion_timestamp.is_none())
                 .map(|plan| (plan.name_any(), plan))
@@ -107,7 +107,7 @@ impl ResolutionReconciler {
         if let Some(error) = &resolved.error {
             return Progress::prevented(error.clone());
         }
-        // Only warnings depend on the version, so not to know it holds nothing up.
+        // Only warnings depend on the version, so an unknown version blocks nothing.
         let kubernetes = self.discovery.server_version().await.ok();
         let now = clock::now();
         let mut components = Vec::new();
@@ -142,14 +142,14 @@ impl Reconciler for ResolutionReconciler {
 
     fn regarding(&self, key: &String) -> Option<ObjectReference> {
         let mut namespace = regarding(&self.stores.namespaces, &NamespacedName::cluster(key))?;
-        // An Event stands in a namespace: this one.
+        // An Event needs a namespace: this one.
         namespace.namespace = Some(key.clone());
         Some(namespace)
     }
 
     async fn observe(&self, namespace: &String) -> Result<Option<Observed>, ObserveError> {
         let subscriptions = self.live_subscriptions(namespace);
-        // In a namespace that is being deleted nothing can be made, and everything goes by itself.
+        // In a namespace that is being deleted nothing can be created, and garbage collection deletes the rest.
         let terminating = self
             .stores
             .namespaces

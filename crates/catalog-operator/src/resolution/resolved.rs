@@ -14,7 +14,7 @@ use super::components;
 use super::input::ResolutionInput;
 use super::observed::Failure;
 
-/// Bundles that are named of what a catalog offers that is not READY.
+/// Maximum number of bundles in a message about catalogs that are not READY.
 const OFFERED: usize = 6;
 
 /// What the resolver and the catalogs say.
@@ -22,13 +22,13 @@ const OFFERED: usize = 6;
 pub(crate) struct Resolved {
     /// What to install.
     pub solution: Solution,
-    /// What fails, as Subscriptions are told of it. The explanations themselves are kept by nobody.
+    /// Failures, as reported to Subscriptions. The explanations themselves are not kept.
     pub failures: Vec<Failure>,
     /// What prevents resolution of the namespace as a whole.
     pub error: Option<String>,
-    /// What it is for the Subscriptions, also for those that wait for it already.
+    /// The result for the Subscriptions, also for those that wait for it already.
     pub choices: Arc<Choices>,
-    /// Deprecations by Subscription, for those whose catalog tells.
+    /// Deprecations by Subscription, for those whose catalog declares some.
     pub deprecations: BTreeMap<String, Deprecation>,
 }
 
@@ -90,10 +90,10 @@ fn describe(problem: &Problem, failures: &[Explanation]) -> Vec<Failure> {
         .collect()
 }
 
-/// What is told of `failures` where it is known what the catalogs had that nothing can be installed from now.
+/// Returns the reports of `failures` if the content of catalogs from which nothing can be installed now is known.
 ///
-/// Who would get nothing new from them has nothing to be told; whoever fails with them, too, is told that reason, which stays
-/// when they are back; and whoever waits for them is told for what.
+/// Subscriptions that would get nothing new from these catalogs have no failure to report. Those that would fail with them, too,
+/// report that reason, which remains when the catalogs return. The others report which bundles they wait for.
 fn beside_last_contents(
     problem: &Problem,
     failures: &[Explanation],
@@ -163,8 +163,7 @@ fn find_deprecation(subscription: &Subscription, problem: &Problem) -> Option<De
     Some(deprecation)
 }
 
-/// What Subscriptions are told of a failure: upstream's message as the first line, then the reasons as a tree and what was
-/// found to resolve it.
+/// Returns the report of a failure: upstream's message as the first line, then the reasons as a tree, and possible solutions.
 fn failure_of(problem: &Problem, explanation: &Explanation, advisor: &Advisor<'_>, hints: &Hints) -> Failure {
     let reason = if explanation.is_unsatisfiable() {
         reasons::CONSTRAINTS_NOT_SATISFIABLE

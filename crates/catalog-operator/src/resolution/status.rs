@@ -19,10 +19,10 @@ use crate::subscription::install_plan::cause_delay;
 use crate::subscription::{self, Assignment, Facts, ResolutionOutcome};
 use crate::timing::elapsed;
 
-/// How long the making of a plan may fail for reasons that pass by themselves before Subscriptions are told.
+/// Time for which creating a plan may fail for temporary reasons before Subscriptions report it.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// The statuses, their events, when to look again, and what the next reconcile has to know.
+/// The statuses, their events, the time of the next reconcile, and the state passed to it.
 pub(crate) fn status(
     observed: &Observed,
     mut verdict: Verdict,
@@ -43,7 +43,7 @@ pub(crate) fn status(
         }
         assignments.extend(assigned(moving, made, refusal.as_ref(), &mut verdict));
     }
-    // Their turn comes, and what they are told with it.
+    // They are written when their turn comes.
     verdict.untouched.append(&mut verdict.behind);
     let mut state = observed.namespace_state.clone();
     for Assignment { plan, .. } in assignments.values() {
@@ -73,7 +73,7 @@ pub(crate) fn status(
         let old = subscription.status.clone().unwrap_or_default();
         update.patches.extend(status_of(&**subscription, &old, &next));
     }
-    // While a status is refused its Subscription goes on not telling, and there is reason for the event again and again.
+    // While a status is refused, its Subscription does not report the failure, so the event would be sent again and again.
     let failure = resolution_event(observed, &verdict.outcomes_by_subscription);
     let mut reported = verdict.warnings;
     reported.extend(failure.iter().map(|event| event.message.clone()));
@@ -87,14 +87,14 @@ pub(crate) fn status(
     update
 }
 
-/// Why the plan cannot be made, if that is to be told. What passes by itself is, once it has not passed for a while; `since` is
-/// when the tries before this one began to fail.
+/// Returns the reason why the plan cannot be created, if it is to be reported. A temporary reason is reported only after a while;
+/// `since` is the time of the first failed attempt.
 fn refusal(made: Option<&Outcome>, since: Option<Timestamp>, now: Timestamp) -> Option<ResolutionOutcome> {
     let Some(Outcome::Failed(failure)) = made else {
         return None;
     };
     let passes = matches!(failure.class, FailureClass::Retry | FailureClass::Conflict);
-    // Also what passes by itself is told, once it has not passed for a while.
+    // Temporary reasons are reported too, after a while.
     let is_overdue = since.is_some_and(|since| elapsed(since, now) >= PATIENCE);
     (!passes || is_overdue).then(|| ResolutionOutcome::UnpackFailed {
         reason: reasons::ENSURE_INSTALL_PLAN_FAILED,
@@ -102,8 +102,8 @@ fn refusal(made: Option<&Outcome>, since: Option<Timestamp>, now: Timestamp) -> 
     })
 }
 
-/// The plan for each Subscription that moves, if it is made. Those of a plan that was refused are told why; those whose plan is
-/// not there yet, or not known to be, stay as they are.
+/// Returns the plan of each Subscription that moves, if the plan exists. Subscriptions of a refused plan report the reason; those
+/// whose plan does not exist yet, or is not known to, stay as they are.
 fn assigned(
     moving: Move,
     made: Option<&Outcome>,
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_is_told_at_once_and_what_passes_is_not() {
+    fn a_refusal_is_reported_at_once_and_what_passes_is_not() {
         let plan = || {
             Some(Arc::new(InstallPlan {
                 metadata: ObjectMeta {
@@ -227,7 +227,7 @@ mod tests {
             ] {
                 assert_eq!(after(outcome.clone(), plan.clone()).0, 0, "{outcome:?}");
             }
-            // What should pass and does not, as a quota.
+            // A failure that should be temporary and is not, such as a quota.
             for (seconds, writes) in [(4, 0), (5, 1), (3600, 1)] {
                 let (found, text) = after_failing(Some(seconds), failed(FailureClass::Retry), plan.clone());
                 assert_eq!(found, writes, "{seconds}");

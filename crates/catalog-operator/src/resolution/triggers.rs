@@ -60,8 +60,8 @@ pub(crate) fn users_of_catalog(
         .collect()
 }
 
-/// The time of a connection says nothing new: what was read over it is told by the snapshots. Nor does the version of a ConfigMap,
-/// which changes as often as its author likes.
+/// The time of a connection is no change: the snapshots report what was read over it. Nor is the version of a ConfigMap, which
+/// changes as often as its author likes.
 fn is_same_catalog(old: &CatalogSource, new: &CatalogSource) -> bool {
     let compared = |source: &CatalogSource| {
         let mut status: CatalogSourceStatus = source.status.clone().unwrap_or_default();

@@ -20,8 +20,8 @@ use crate::bundle_unpack::{
 use crate::install_plan::steps::plan_steps;
 use crate::timing::{STATUS_DEBOUNCE, debounce_left, elapsed};
 
-/// Asks for the bundles of `component`, and makes its steps once all of them are there. No registry is waited for: the unpacker
-/// wakes the namespace when an answer changes.
+/// Requests the bundles of `component`, and builds its steps once all of them are available. It does not wait for a registry: the
+/// unpacker triggers the namespace when an answer changes.
 ///
 /// # Errors
 /// When making the steps panicked.
@@ -67,7 +67,8 @@ pub(crate) async fn progress(
     }
     let subscriptions = component.subscriptions().into_iter().map(str::to_owned).collect();
     let updates = component.updates.clone();
-    // Bundles may have many MiB, and a namespace may be looked at several times a second: none is read in vain, nor here.
+    // Bundles may have many MiB, and a namespace may be reconciled several times a second: none is read without need, nor on this
+    // thread.
     let bundles = if missing.is_empty() {
         let cluster = Cluster {
             kubernetes: kubernetes.map(str::to_owned),
@@ -160,8 +161,8 @@ fn failed(error: &UnpackError, retry: Option<Duration>) -> Bundles {
     }
 }
 
-/// What has come of the bundles of a component, from what has come of each. It is ready when all of them are; a failure counts
-/// more than bundles still on their way.
+/// Combines the states of a component's bundles. It is ready when all of them are; a failure takes precedence over bundles that are
+/// still being unpacked.
 fn combine(bundles: impl IntoIterator<Item = Bundles>) -> Bundles {
     let mut ready = ReadyBundles::default();
     let (mut debounces, mut troubles, mut retries) = (Vec::new(), Vec::new(), Vec::new());
@@ -191,7 +192,7 @@ fn combine(bundles: impl IntoIterator<Item = Bundles>) -> Bundles {
             }
         }
     }
-    // Content that only another bundle mends is the reason of all.
+    // An error that only another bundle fixes is the reason of all.
     let content = reasons::ERROR_PREVENTED_UNPACKING;
     if let Some(&first) = causes.first() {
         return Bundles::Failed {
@@ -200,7 +201,7 @@ fn combine(bundles: impl IntoIterator<Item = Bundles>) -> Bundles {
             retry: retries.into_iter().min(),
         };
     }
-    // One that is not silent any more ends the silence of all.
+    // The delay of a report ends with the first one that is due.
     match debounces.into_iter().min() {
         Some(debounce) => Bundles::Unpacking {
             message: troubles.join("; "),

@@ -60,7 +60,7 @@ pub(super) fn connect_cluster_operators(
     cluster_operators.on_change(move |key| queue.add(key));
 }
 
-/// What a change of the connection to a catalog's server does: it wakes the catalog, and the namespaces that may read over it.
+/// Called when the connection to a catalog's server changes: wakes the catalog, and the namespaces that may read over it.
 pub(super) fn connection_changed(
     stores: &Stores,
     queues: &Queues,
@@ -83,7 +83,7 @@ pub(super) fn waker(queue: &Queue<NamespacedName>) -> impl Fn(&NamespacedName) +
     move |key: &NamespacedName| queue.add(key.clone())
 }
 
-/// Wakes whoever waits for a bundle.
+/// Wakes the subscriber of a bundle.
 pub(super) fn wake(queues: &Queues, subscriber: &Subscriber) {
     match subscriber {
         Subscriber::Namespace(namespace) => queues.namespaces.add(namespace.clone()),
@@ -159,7 +159,7 @@ fn connect_unpacks(stores: &Stores, queues: &Queues, services: &Services) {
     stores.role_bindings.feed(queue, unpack_triggers::named_as_owner);
 }
 
-/// Who waits for a Job looks at it itself, beside the reconciles that make it.
+/// The subscriber of a Job observes it itself, beside the reconciles that create the Job.
 fn connect_unpack_watch<P: OfUnpack + Projection>(
     store: &Store<Projected<P>>,
     queues: &Queues,

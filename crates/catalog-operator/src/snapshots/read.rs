@@ -101,7 +101,7 @@ impl Read {
         }
         let users = entry.users.clone();
         drop(entries);
-        // What is as it was is no news, unless somebody was told otherwise meanwhile.
+        // Unchanged content triggers nothing, unless another state was reported meanwhile.
         if !same || failed {
             self.shared.wake_users(&users);
         }

@@ -223,7 +223,7 @@ async fn the_last_good_content_outlives_the_connection() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_failed_read_is_told_and_tried_again_by_itself() {
+async fn a_failed_read_is_reported_and_tried_again_by_itself() {
     let rig = Rig::new(false, 1).await;
     rig.connect("1").await;
     rig.snapshots.get(&key(), "ns");
@@ -244,7 +244,7 @@ async fn a_failed_read_is_told_and_tried_again_by_itself() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_nobody_uses_is_forgotten() {
+async fn unused_entries_are_forgotten() {
     let rig = Rig::new(false, 0).await;
     rig.connect("1").await;
     rig.snapshots.get(&key(), "other");
@@ -303,7 +303,7 @@ async fn a_server_at_an_address_is_read_again_after_half_an_hour() {
 }
 
 #[tokio::test]
-async fn an_unchanged_catalog_that_is_read_again_wakes_nobody() {
+async fn an_unchanged_catalog_that_is_read_again_wakes_no_namespace() {
     let rig = Rig::new(false, 0).await;
     rig.connect_to("1", true).await;
     let first = rig.known(None).await;

@@ -14,10 +14,10 @@ use olm_runtime::NamespacedName;
 use olm_runtime::discovery::deadline;
 use olm_runtime::store::{Projected, Projection, Store, StoreSet, Watch};
 
-/// What is known of the ConfigMap of a catalog.
+/// State of the ConfigMap of a catalog.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ConfigMapState {
-    /// The catalog is made of none.
+    /// The catalog uses none.
     NotNamed,
     /// It is there.
     Found(Version),
@@ -34,7 +34,7 @@ pub struct Version {
     pub uid: String,
     /// Its `resourceVersion`.
     pub resource_version: String,
-    /// Hash of the catalog in it: changes of what is beside that are not served anew.
+    /// Hash of the catalog in it: other changes of the ConfigMap do not restart its pod.
     pub content_hash: String,
     /// Its owners; `None` for a ConfigMap that has no key of a catalog.
     pub owners: Option<Vec<OwnerReference>>,
@@ -83,7 +83,7 @@ impl ConfigMaps {
         }
     }
 
-    /// Returns what is known of a ConfigMap, from the store or, without the label, from the API server.
+    /// Returns the state of a ConfigMap, from the store or, without the label, from the API server.
     pub(crate) async fn find(&self, key: &NamespacedName) -> ConfigMapState {
         if let Some(found) = self.store.get_key(key) {
             return ConfigMapState::Found(Version::clone(&found));

@@ -1,7 +1,7 @@
-//! Unpack Jobs and their pods: of each no more is kept than whose it is, a hash of what it runs, and what has become of it.
+//! Unpack Jobs and their pods. Only their owner, a hash of their programs, and their result are kept.
 //!
-//! Whoever may make Jobs in some namespace may make any number of them with the label of an unpack and a MiB of command each. So this
-//! is taken out while they are decoded, texts are cut, and of what bears no name of an unpack nothing is kept.
+//! Users who can create Jobs in some namespace can create any number of them with the label of an unpack and a MiB of command each.
+//! So commands are removed while they are decoded, texts are cut, and nothing is kept of Jobs without the name of an unpack.
 
 use std::collections::BTreeSet;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -25,13 +25,13 @@ pub(crate) const PULL: &str = "pull";
 pub(crate) const EXTRACT: &str = "extract";
 /// Length of the names that upstream gives to the objects of an unpack.
 pub(crate) const NAME_LENGTH: usize = 63;
-/// Bytes of what a container or a Job says that are kept.
+/// Bytes that are kept of the message of a container or a Job.
 const MAX_TEXT: usize = 512;
-/// Containers of a pod that do not start, of which is told.
+/// Maximum number of reported containers of a pod that do not start.
 const MAX_WAITING: usize = 4;
 /// Pull secrets of a Job that are known.
 const MAX_SECRETS: usize = 64;
-/// Bytes of a uid, a hash or an image id; what is longer is none.
+/// Maximum bytes of a uid, a hash or an image id; longer values count as missing.
 const MAX_ID: usize = 512;
 
 /// An unpack Job as its store keeps it.
@@ -42,7 +42,7 @@ pub(crate) type UnpackPod = Projected<KeptPod>;
 /// The stores of unpack Jobs.
 #[derive(Clone)]
 pub(crate) struct UnpackStores {
-    /// Jobs that bear the label of an unpack, whoever made them.
+    /// Jobs with the label of an unpack, created by any user.
     pub jobs: Store<UnpackJob>,
     /// Pods that do.
     pub pods: Store<UnpackPod>,
@@ -84,7 +84,7 @@ pub(crate) trait OfUnpack {
     fn unpack(&self) -> &str;
 }
 
-/// The key of the unpack that a Job or pod names.
+/// Returns the key of the unpack that a Job or pod names.
 pub(crate) fn unpack_of<P: OfUnpack + Projection>(object: &Projected<P>) -> Option<NamespacedName> {
     let name = object.unpack();
     (!name.is_empty()).then(|| NamespacedName::new(object.namespace(), name))
@@ -95,7 +95,7 @@ pub(crate) fn is_name(name: &str) -> bool {
     name.len() == NAME_LENGTH && name.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
 }
 
-/// What is kept of a Job. All is empty where its label is no name.
+/// The kept fields of a Job. All are empty if its label is no name.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct KeptJob {
     unpack: Box<str>,
@@ -213,7 +213,7 @@ fn ending(status: &JobStatus) -> Option<Ending> {
     conditions.find_map(|condition| of(condition).filter(|_| condition.status == "True"))
 }
 
-/// What is kept of a pod. All is empty where its label is no name.
+/// The kept fields of a pod. All are empty if its label is no name.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct KeptPod {
     unpack: Box<str>,
@@ -221,13 +221,13 @@ pub(crate) struct KeptPod {
     pub job: Option<Box<str>>,
     /// What it runs.
     pub programs: Programs,
-    /// Why no node takes it.
+    /// Reason why it is not scheduled.
     pub unschedulable: Option<Box<str>>,
     /// Containers that do not start.
     pub waiting: Vec<WaitingContainer>,
-    /// What ended in failure.
+    /// The container that failed.
     pub failure: Option<LastWords>,
-    /// What it says it wrote, if it came to its good end.
+    /// Report of the written content, if the pod succeeded.
     pub proof: Option<Proof>,
 }
 
@@ -236,24 +236,24 @@ pub(crate) struct KeptPod {
 pub(crate) struct WaitingContainer {
     /// Its name.
     pub name: Box<str>,
-    /// Why.
+    /// Reason.
     pub reason: Box<str>,
-    /// In more words.
+    /// Message.
     pub message: Box<str>,
 }
 
-/// What a container said that ended in failure.
+/// Message of a container that failed.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct LastWords {
     /// Its name.
     pub container: Box<str>,
     /// Its message, else the reason.
     pub said: Box<str>,
-    /// Whether `opm` found that the bundle does not fit.
+    /// True if `opm` found that the bundle does not fit.
     pub is_too_large: bool,
 }
 
-/// What the pod of a Job told of the content it wrote.
+/// Report of a Job's pod about the content that it wrote.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Proof {
     /// Hash of the content.
@@ -313,7 +313,7 @@ fn last_words(container: &ContainerStatus) -> Option<LastWords> {
     })
 }
 
-/// What the container that wrote the ConfigMap said at its good end, and the image id of the one that pulled.
+/// The message of the container that wrote the ConfigMap, if it succeeded, and the image id of the one that pulled.
 fn proof(pod: &Pod) -> Option<Proof> {
     let ended = |state: &Option<ContainerState>| {
         let ended = state.as_ref()?.terminated.as_ref()?;

@@ -75,7 +75,7 @@ fn cat_009_a_catalog_follows_its_config_map() {
     let labels = env.only("Pod")["metadata"]["labels"].clone();
     assert_eq!(labels["olm.configMapResourceVersion"], version(&env));
 
-    // It goes, and what was served stays.
+    // It is deleted, and the served content stays.
     let served = pod(&env);
     env.delete("ConfigMap", "content");
     env.settle_for(30);

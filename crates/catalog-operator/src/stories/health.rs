@@ -1,4 +1,4 @@
-//! A Subscription as Argo CD and Flux see it on its way, beside a catalog that nobody uses and that serves nothing.
+//! A Subscription on its way as Argo CD and Flux see it, beside an unused catalog that serves nothing.
 
 use super::*;
 use crate::test_env::health_rules::{ArgoCd, kstatus};
@@ -14,7 +14,7 @@ impl Watcher {
         format!("{} {}", self.argo.judge(&object), kstatus(&object))
     }
 
-    /// Gives the operator some time, in which nobody brings a ClusterServiceVersion on.
+    /// Gives the operator some time, in which no ClusterServiceVersion changes its phase.
     #[track_caller]
     fn expect(&mut self, expected: &str) {
         self.env.settle_for(30);

@@ -28,7 +28,7 @@ fn cat_025_tpl_001_tpl_008_a_catalog_follows_the_version_of_its_cluster() {
     assert_eq!(status["connectionState"]["lastObservedState"], "READY");
     assert_eq!(status["conditions"][1]["message"], "reg/cat:v1.34");
 
-    // At rest it is looked at, and nothing is written.
+    // At rest it is reconciled, and nothing is written.
     let at_rest = env.writes.len();
     env.settle_for(1800);
     assert_eq!(env.writes[at_rest..], [""; 0]);
@@ -37,7 +37,7 @@ fn cat_025_tpl_001_tpl_008_a_catalog_follows_the_version_of_its_cluster() {
     env.settle_for(601);
     assert_eq!(image(&env), both("reg/cat:v1.35"));
 
-    // Who changes the image by hand has it back.
+    // A manual change of the image is reverted.
     env.edit(
         "CatalogSource",
         "cat",

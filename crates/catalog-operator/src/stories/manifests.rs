@@ -112,7 +112,8 @@ fn a_plan_and_its_csv_are_components_from_their_creation() {
     }
 }
 
-/// The catalog has changed since it was read: no plan is made of what was not resolved. The catalog is read again, and then one is.
+/// The catalog has changed since it was read: no plan is created from unresolved content. The catalog is read again, and then a
+/// plan is created.
 #[test]
 fn other_manifests_than_those_that_were_resolved_are_not_installed() {
     let mut env = TestEnv::new();

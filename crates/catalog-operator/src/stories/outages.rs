@@ -1,4 +1,4 @@
-//! What the last good content of a catalog is good for while its server is away.
+//! Uses of a catalog's last good content while its server is away.
 
 use olm_testing::stage::story::tell;
 use serde_json::{Value, json};
@@ -39,9 +39,9 @@ fn is_installed(env: &TestEnv, name: &str) -> bool {
     env.get("ClusterServiceVersion", name).is_some()
 }
 
-/// Nothing is installed from a catalog that is not READY, although what it had is known; that is told, and installed later.
+/// Nothing is installed from a catalog that is not READY, although its content is known; this is reported, and installed later.
 #[test]
-fn hlt_002_from_a_catalog_that_is_not_ready_nothing_is_installed_and_its_last_content_is_told() {
+fn hlt_002_from_a_catalog_that_is_not_ready_nothing_is_installed_and_its_last_content_is_reported() {
     let mut env = outage(vec![bundle("demo.v1"), bundle("other.v1")]);
     tell(&mut env, &[Put(subscribed("other")), Put(subscribed("nope"))]);
     env.settle_for(60);
@@ -54,10 +54,10 @@ fn hlt_002_from_a_catalog_that_is_not_ready_nothing_is_installed_and_its_last_co
         told.ends_with("catalogs that are not READY offered other.v1: it is installed once they are READY"),
         "{told}"
     );
-    // What fails anyway is told with its own reason.
+    // A Subscription that fails anyway reports its own reason.
     let told = condition(&env, "nope", "ResolutionFailed").unwrap();
     assert!(told.contains("no operators found in package nope"), "{told}");
-    // Who is up to date misses nothing.
+    // An up-to-date Subscription lacks nothing.
     assert_eq!(condition(&env, "demo", "ResolutionFailed"), None);
 
     env.outside.set_unreachable(false);
@@ -73,17 +73,17 @@ fn deprecations_outlive_an_outage() {
         let told = condition(&env, "demo", "BundleDeprecated").unwrap();
         assert_eq!(told, "olm.bundle/demo.v1: take another");
         assert_eq!(condition(&env, "demo", "ResolutionFailed"), None);
-        // Something new has the namespace resolved again.
+        // A new Subscription has the namespace resolved again.
         tell(&mut env, &[Put(subscribed("other"))]);
         env.settle_for(3600);
     }
-    // They are told from what is known, not only left as they stand.
+    // Their reports are computed from the known content, not only left unchanged.
     env.edit("Subscription", "demo", &json!({"status": {"conditions": []}}));
     env.settle_for(60);
     assert!(condition(&env, "demo", "BundleDeprecated").is_some());
 }
 
-/// What another address serves is another content.
+/// The content of another address is other content.
 #[test]
 fn a_catalog_that_has_moved_is_not_resolved_from_what_was_at_the_former_address() {
     for moved in [false, true] {

@@ -19,7 +19,7 @@ fn begin(digest: Option<&str>) -> TestEnv {
     env
 }
 
-/// What nodes find behind the tag from now on, and what the registry tells us.
+/// The image that nodes find behind the tag from now on, and the registry's answer to the operator.
 fn move_tag(env: &TestEnv, pulled: &str, told: Option<&str>) {
     env.outside.set_digest(IMAGE, told);
     let digests = [(IMAGE.to_owned(), pulled.to_owned())];
@@ -105,7 +105,7 @@ fn cat_024_a_catalog_serves_while_its_successor_starts() {
     assert_eq!(pod(&env).1, "reg/cat:latest@sha256:2");
 }
 
-/// Where the registry tells us nothing.
+/// The registry does not answer the operator.
 #[test]
 fn cat_017_a_tag_that_moves_is_found_by_a_pod() {
     let mut env = begin(None);

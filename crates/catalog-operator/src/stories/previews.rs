@@ -31,7 +31,7 @@ fn wait(env: &mut TestEnv) {
     assert_eq!(env.only("InstallPlan")["status"]["phase"], "RequiresApproval");
 }
 
-/// A cluster that does not answer holds back the preview alone, and that for no longer than its time.
+/// A cluster that does not respond delays the preview alone, and for no longer than its time limit.
 #[test]
 fn no_plan_waits_for_its_preview() {
     let mut env = TestEnv::new();

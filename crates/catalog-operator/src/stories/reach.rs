@@ -1,4 +1,4 @@
-//! Which catalogs count for a namespace, and what becomes of it when one goes.
+//! Catalogs that count for a namespace, and their deletion.
 
 use serde_json::{Value, json};
 
@@ -99,7 +99,7 @@ fn mt_008_a_namespace_with_a_global_group_is_free_of_the_approval_of_others() {
     assert_eq!(waits(&env), ["ns"]);
 }
 
-/// The pod serves on, and so does what is known of it; the status says what is wrong.
+/// The pod continues to serve, and its content stays; the status reports the error.
 #[test]
 fn a_typo_in_the_spec_of_a_running_catalog_takes_nothing_away() {
     let mut env = TestEnv::new();
@@ -141,13 +141,13 @@ fn cat_026_a_deleted_catalog_is_absent_and_what_it_brought_stays() {
     for kind in ["Pod", "Service", "NetworkPolicy"] {
         assert!(env.all(kind).is_empty(), "{kind}");
     }
-    // Made again under its name it counts again.
+    // Created again under its name it counts again.
     env.put(catalog("ns"));
     env.rest();
     assert!(env.get("ClusterServiceVersion", "other.v1").is_some());
 }
 
-/// Whoever takes the label from a pod takes it out of the Service; it is not left behind.
+/// A pod whose label a user removes is no longer part of the Service; it is not left behind.
 #[test]
 fn a_pod_that_lost_its_label_goes() {
     let mut env = TestEnv::new();

@@ -65,7 +65,7 @@ fn a_bundle_that_only_a_node_can_pull_is_installed_and_leaves_nothing() {
     let plan = env.only("InstallPlan").to_string();
     assert!(plan.contains(PULLED), "a plan names the image by digest: {plan}");
     assert_eq!(condition(&env, "BundleUnpacking"), None);
-    // Kubernetes takes the Job away, and the rest goes after it.
+    // Kubernetes deletes the Job, and the other objects follow it.
     let writes = env.writes.len();
     env.settle_for(120);
     assert_eq!(env.writes.len(), writes, "{:?}", &env.writes[writes..]);
@@ -76,7 +76,7 @@ fn a_bundle_that_only_a_node_can_pull_is_installed_and_leaves_nothing() {
     }
 }
 
-/// Nodes may have a mirror of a registry that no pod reaches: a firewalled network, where nobody ever answers.
+/// Nodes may have a mirror of a registry that no pod reaches: a firewalled network, where requests time out.
 #[test]
 fn a_registry_that_never_answers_is_left_to_a_node_soon() {
     let mut env = TestEnv::new();
@@ -100,9 +100,9 @@ fn a_registry_that_never_answers_is_left_to_a_node_soon() {
     assert!(is_installed(&env, "demo.v1"));
 }
 
-/// One who may write ConfigMaps where the catalog is, and nothing else.
+/// A user who can write ConfigMaps in the catalog's namespace, and nothing else.
 #[test]
-fn a_config_map_that_somebody_else_wrote_is_not_believed() {
+fn a_config_map_of_another_user_is_not_trusted() {
     // Before the Job is made, under its name.
     let job = begin().only("Job");
     let name = job["metadata"]["name"].clone();
@@ -135,12 +135,12 @@ fn a_config_map_that_somebody_else_wrote_is_not_believed() {
     env.edit("ConfigMap", name.as_str().unwrap(), &evil);
     env.settle_for(30);
     assert!(!is_installed(&env, "demo.v1"));
-    // What a new process finds is over, so it has another Job made.
+    // A new process finds only the finished Job, so it has another one created.
     assert_eq!(env.all("Job").len(), 2, "{job}");
 }
 
 #[test]
-fn a_config_map_that_is_changed_before_it_is_read_is_told() {
+fn a_config_map_that_is_changed_before_it_is_read_is_reported() {
     let mut env = begin();
     let job = env.only("Job");
     env.fill(&job, "demo.v1");
@@ -161,7 +161,7 @@ fn a_config_map_that_is_changed_before_it_is_read_is_told() {
     );
 }
 
-/// The catalog says what is in the image.
+/// The catalog declares the content of the image.
 #[test]
 fn another_operator_than_the_catalog_names_is_not_installed() {
     let mut env = begin();
@@ -176,7 +176,7 @@ fn another_operator_than_the_catalog_names_is_not_installed() {
 }
 
 #[test]
-fn a_node_that_cannot_pull_is_told_once() {
+fn a_node_that_cannot_pull_is_reported_once() {
     let mut env = begin();
     let job = env.only("Job");
     let waits = |reason| (Container::Waiting(reason), Container::Waiting("PodInitializing"));
@@ -220,7 +220,7 @@ fn a_node_that_cannot_pull_is_told_once() {
 }
 
 #[test]
-fn a_bundle_that_no_config_map_holds_is_told() {
+fn a_bundle_that_no_config_map_holds_is_reported() {
     let mut env = begin();
     let job = env.only("Job");
     let words = format!("Error: bundle files exceeded 1048576 {TOO_LARGE}");
@@ -273,7 +273,7 @@ fn a_corrected_bundle_is_picked_up() {
     assert_eq!(condition(&env, "BundleUnpackFailed"), None);
 }
 
-/// Neither is what was unpacked for one catalog handed to another, nor does one stand in the other's way.
+/// A bundle unpacked for one catalog is not given to another, and neither blocks the other.
 #[test]
 fn two_catalogs_of_a_namespace_unpack_the_same_image_for_themselves() {
     let mut env = TestEnv::new();
@@ -309,7 +309,7 @@ fn two_catalogs_of_a_namespace_unpack_the_same_image_for_themselves() {
     assert_eq!(owners("Job").len(), 2, "each has its own ConfigMap");
 }
 
-/// What the OperatorGroup says, and what a Job without a subscriber leaves behind.
+/// Settings of the OperatorGroup, and the objects that a Job without a subscriber leaves behind.
 #[test]
 fn the_groups_deadline_is_the_jobs() {
     let mut env = TestEnv::new();
@@ -322,7 +322,7 @@ fn the_groups_deadline_is_the_jobs() {
     env.put(subscription("Automatic"));
     env.settle_for(15);
     assert_eq!(env.only("Job")["spec"]["activeDeadlineSeconds"], 120);
-    // Nobody waits for it, and it ends by its deadline.
+    // It has no subscriber, and ends by its deadline.
     env.delete("Subscription", "demo");
     let job = env.only("Job");
     env.end(
@@ -356,7 +356,7 @@ fn what_is_left_of_a_job_goes_with_a_new_process() {
     assert!(env.all("ConfigMap").is_empty());
 }
 
-/// A pull secret that comes while the Job goes on: nobody has to wait for its end.
+/// A pull secret that is added while the Job runs: no need to wait for its end.
 #[test]
 fn what_this_process_may_have_meanwhile_it_takes_itself() {
     let mut env = begin();

@@ -83,7 +83,7 @@ fn with_jobs_alone_no_registry_is_asked() {
     assert_eq!(env.outside.fetched(), 0);
 }
 
-/// Who has no Job made need not let this process see any.
+/// Without unpack Jobs this process needs no permission to see any.
 #[test]
 fn without_jobs_none_is_looked_at() {
     let mut env = TestEnv::with_flags(&["--unpack=in-process"]);
@@ -132,7 +132,7 @@ fn jobs_of_a_tenants_catalog_do_not_hold_up_those_of_a_global_one() {
     assert_eq!((jobs.len(), jobs.iter().filter(is_global).count()), (10, 1));
 }
 
-/// As the condition says that it helps.
+/// As the condition suggests.
 #[test]
 fn a_pull_secret_that_is_named_meanwhile_reaches_the_job() {
     let mut env = begin(TestEnv::with_flags(&["--unpack=job"]), bundle("demo.v1"));
@@ -170,7 +170,7 @@ fn a_job_without_a_pod_says_what_may_refuse_it() {
             && !text.contains("credentials and mirrors of the nodes"),
         "{text}"
     );
-    // Minutes later it is still no failure, and nobody is told again.
+    // Minutes later it is still no failure, and nothing is reported again.
     let writes = env.own_writes();
     env.settle_for(300);
     assert_eq!(env.own_writes(), writes, "{:?}", env.writes);
@@ -180,10 +180,10 @@ fn a_job_without_a_pod_says_what_may_refuse_it() {
     assert!(text.contains("unpack job not completed; this process"), "{text}");
 }
 
-/// As one that has all images pulled from a mirror does: none of these Jobs is believed, and it is told why. Each try makes one, in the
-/// place of the one before.
+/// As a webhook that redirects all images to a mirror: none of these Jobs is trusted, and the reason is reported. Each attempt
+/// creates a Job that replaces the previous one.
 #[test]
-fn a_job_that_a_webhook_rewrites_is_told() {
+fn a_job_that_a_webhook_rewrites_is_reported() {
     let mut env = TestEnv::new();
     let is_exempt = Arc::new(AtomicBool::new(false));
     let exempt = Arc::clone(&is_exempt);
@@ -218,9 +218,9 @@ fn a_job_that_a_webhook_rewrites_is_told() {
     assert!(is_installed(&env));
 }
 
-/// Nor is one believed that is nobody's.
+/// A Job without an owner is not trusted either.
 #[test]
-fn a_job_that_loses_its_owner_on_its_way_in_is_told_and_not_made_without_end() {
+fn a_job_whose_owner_admission_removes_is_reported_and_not_created_without_end() {
     let mut env = TestEnv::new();
     env.cluster.set_webhook(move |object| {
         if object["kind"] == "Job" {
@@ -240,7 +240,7 @@ fn a_job_that_loses_its_owner_on_its_way_in_is_told_and_not_made_without_end() {
     assert!(!is_installed(&env));
 }
 
-/// A Job that goes after minutes is made again, and its unpack has not failed.
+/// A Job that is deleted after minutes is created again, and its unpack has not failed.
 #[test]
 fn a_job_that_is_deleted_late_is_made_again() {
     let mut env = begin(TestEnv::new(), bundle("demo.v1"));
@@ -252,7 +252,7 @@ fn a_job_that_is_deleted_late_is_made_again() {
     assert_eq!(message(&env, "BundleUnpackFailed"), "");
 }
 
-/// The usual name is taken by somebody's ConfigMap.
+/// The usual name is taken by a user's ConfigMap.
 #[test]
 fn a_config_map_made_beforehand_stops_no_unpack() {
     let env = TestEnv::new();
@@ -310,7 +310,7 @@ fn a_changed_result_is_not_read_again_and_again() {
     assert!(is_installed(&env));
 }
 
-/// An hour in which one of two bundles cannot be had.
+/// An hour in which one of two bundles is unavailable.
 #[test]
 fn a_bundle_that_fails_does_not_have_the_other_pulled_again_and_again() {
     let mut env = TestEnv::new();
@@ -343,7 +343,7 @@ fn a_bundle_that_fails_does_not_have_the_other_pulled_again_and_again() {
     assert!(is_installed(&env));
 }
 
-/// Whoever may make Jobs may make any number of them.
+/// Users who can create Jobs can create any number of them.
 #[test]
 fn forged_jobs_cost_no_reads() {
     let mut env = TestEnv::new();

@@ -73,7 +73,7 @@ impl TestEnv {
         self.get("ConfigMap", name.unwrap()).unwrap()
     }
 
-    /// Every Job that waits has a pod, of which nothing is to be told.
+    /// Gives every waiting Job a pod without any problem.
     pub fn begin_pods(&self) {
         let pods = self.all("Pod");
         let owned =

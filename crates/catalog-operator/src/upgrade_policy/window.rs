@@ -12,7 +12,7 @@ pub(crate) const MAX_TEXT: usize = 256;
 
 /// A window of less would mostly be missed.
 const LEAST: Duration = Duration::from_secs(60);
-/// A week, after which every window begins anew.
+/// A week, after which every window begins again.
 const MOST: Duration = Duration::from_secs(7 * 24 * 3600);
 
 /// Names of weekdays, from Monday on.
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_window_is_told() {
+    fn what_is_no_window_is_reported() {
         let long = format!("{} 02:00 4h", "Sat,".repeat(100));
         let rows = [
             ("", "expected <days>"),

@@ -7,7 +7,7 @@ use jiff::fmt::rfc2822;
 
 use crate::store::Content;
 
-/// What a client may know a content by.
+/// Validators by which a client may know a content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Validators<'a> {
     /// Entity tag, without quotes.

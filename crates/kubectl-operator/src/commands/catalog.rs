@@ -266,11 +266,11 @@ pub(crate) fn message(source: &CatalogSource) -> String {
     let broken = conditions.filter(|found| found.status == olm_api::condition::FALSE);
     let all = own.into_iter().chain(broken.map(|found| found.message.clone()));
     let messages: Vec<String> = all.filter(|message| !message.is_empty()).collect();
-    told_once(&messages).join("; ")
+    distinct_messages(&messages).join("; ")
 }
 
 /// Returns the messages that no other message contains or repeats.
-fn told_once(messages: &[String]) -> Vec<&str> {
+fn distinct_messages(messages: &[String]) -> Vec<&str> {
     let is_repeated = |at: usize, message: &str| {
         let mut others = messages.iter().enumerate();
         others.any(|(other, text)| text.contains(message) && (text != message || other < at))

@@ -136,7 +136,7 @@ pub(super) fn with_causes(mut explained: Explained, causes: &[Cause], name: Opti
     explained
 }
 
-/// Leaves out what the causes of Subscriptions and failed upgrades tell already.
+/// Leaves out reasons that the causes of Subscriptions and failed upgrades contain already.
 pub(super) fn for_people(mut explained: Explained) -> Explained {
     let parts = explained.unsatisfiable.iter();
     let failed: Vec<_> = parts
@@ -161,7 +161,7 @@ pub(super) fn is_fine(explained: &Explained, causes: &[Cause], name: Option<&str
     explained.unsatisfiable.is_empty() && asked(causes, name).all(Cause::is_settled)
 }
 
-/// What was read of a namespace.
+/// The objects read from a namespace.
 pub(super) struct Read {
     /// Its state, and the contents of its catalogs.
     pub question: Question,

@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn an_upgrade_in_progress_is_not_stopped_and_that_is_said() {
+    async fn an_upgrade_in_progress_is_not_stopped_and_is_reported() {
         let fake = cluster();
         let status = json!({"installedCSV": "etcd.v2.0.0", "currentCSV": "etcd.v2.0.0"});
         fake.put(subscription("db", &status));

@@ -112,7 +112,7 @@ struct Asked {
     catalogs: Catalogs,
     kubernetes: Option<KubernetesVersion>,
     /// Subscriptions whose InstallPlan failed or whose bundle cannot be unpacked, by name, each with a line for the cause. No
-    /// resolution tells it.
+    /// resolution reports it.
     failures: BTreeMap<String, String>,
 }
 
@@ -248,7 +248,7 @@ mod tests {
     use crate::operators::tests::{gathered_of, plan as install_plan, subscription};
 
     #[test]
-    fn a_plan_that_failed_and_a_bundle_that_cannot_be_unpacked_are_told_as_status_tells_them() {
+    fn a_failed_plan_and_a_bundle_that_cannot_be_unpacked_are_reported_as_status_reports_them() {
         let of = |type_: &str, status: &str, phase: &str| {
             let conditions = json!([{"type": type_, "status": status, "message": "cannot pull x:v2"}]);
             let status = json!({"conditions": conditions, "installPlanRef": {"name": "install-1"}});

@@ -59,7 +59,7 @@ impl CarriedOut {
 /// Asks the user to approve a plan.
 pub(super) type Ask<'a> = dyn FnMut(&Shown) -> anyhow::Result<bool> + Send + 'a;
 
-/// What OLM makes of a new Subscription.
+/// State that OLM derives for a new Subscription.
 enum Made {
     /// Its InstallPlan, with steps.
     Plan(Box<InstallPlan>),

@@ -363,7 +363,7 @@ pub(super) async fn remove<W: Write>(
             removal.flags
         ));
     }
-    // What came meanwhile may need the objects that the Operator object lists.
+    // Objects created meanwhile may need those that the Operator object lists.
     if let Some(operator) = removal.operator.as_ref().filter(|_| came.is_empty()) {
         let kept = leftovers::end(client, removal, operator, wait, screen).await;
         let (kept, subject) = (kept.map_err(go_on)?, writer::subject(operator));

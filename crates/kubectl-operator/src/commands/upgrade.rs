@@ -276,7 +276,7 @@ mod tests {
 
     /// Without its catalog, the newest known version is the installed one.
     #[test]
-    fn where_nobody_knows_nothing_is_told_as_well() {
+    fn unknown_states_are_not_reported_as_healthy() {
         let health = |name: &str, healthy: bool| json!({"catalogSourceRef": {"name": name, "namespace": "olm"}, "healthy": healthy, "lastUpdated": null});
         let unhealthy = json!([{"type": "CatalogSourcesUnhealthy", "status": "True", "message": "targeted catalogsource olm/cat missing"}]);
         for (own, other, conditions, is_known) in [
@@ -426,7 +426,7 @@ mod tests {
     }
 
     #[test]
-    fn a_channel_that_is_not_followed_changes_nothing_and_that_is_said() {
+    fn a_channel_that_is_not_followed_changes_nothing_and_is_reported() {
         let gathered = gathered();
         let of = |channel| other_channel(&gathered, "shop", "ready", channel);
         let followed = gathered

@@ -267,8 +267,8 @@ impl Operator<'_> {
         })
     }
 
-    /// Returns the failure that OLM reports, the first one in the order of [`condition::OBSTACLES`]. A failed
-    /// ClusterServiceVersion or InstallPlan tells more than the Subscription's condition about it.
+    /// Returns the failure that OLM reports, the first one in the order of [`condition::OBSTACLES`]. A failed ClusterServiceVersion
+    /// or InstallPlan is more specific than the Subscription's condition about it.
     fn failure(&self, subscription: &Subscription) -> Option<Verdict> {
         let next_waits = self.pending_plan().is_some();
         let runs = self.current.or(self.installed.filter(|_| next_waits));

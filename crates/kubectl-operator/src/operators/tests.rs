@@ -137,7 +137,7 @@ fn one(objects: impl IntoIterator<Item = Value>) -> (Verdict, String) {
 }
 
 #[test]
-fn a_tree_tells_what_each_object_waits_for() {
+fn a_tree_shows_what_each_object_waits_for() {
     let pulling = json!({"phase": "Pending", "containerStatuses": [{"name": "etcd", "image": "", "imageID": "", "ready": false,
         "restartCount": 0, "state": {"waiting": {"reason": "ImagePullBackOff", "message": "no such image"}}}]});
     let unscheduled = json!({"phase": "Pending", "conditions": [{"type": "PodScheduled", "status": "False",
@@ -203,9 +203,9 @@ fn what_went_wrong_counts_before_what_is_on_its_way() {
     assert_eq!(verdict.state, State::Ready);
 }
 
-/// `kubectl wait` and Flux read the condition, and must not be told another cause.
+/// `kubectl wait` and Flux read the condition, and must not see another cause.
 #[test]
-fn of_two_causes_the_one_is_told_that_the_condition_ready_names() {
+fn the_cause_in_condition_ready_is_reported() {
     let obstacles = olm_api::condition::subscription::OBSTACLES;
     for (at, first) in obstacles.into_iter().enumerate() {
         for second in obstacles.into_iter().skip(at + 1) {

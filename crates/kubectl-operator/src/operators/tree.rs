@@ -187,7 +187,7 @@ pub(crate) fn lines(nodes: &[Node], colours: Colours) -> Vec<String> {
     lines
 }
 
-/// Adds what stands below the line of an object. `above` has the messages of the objects above it.
+/// Adds the lines below the line of an object. `above` has the messages of the objects above it.
 fn below<'a>(
     node: &'a Node,
     indent: &str,

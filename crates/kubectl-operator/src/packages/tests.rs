@@ -67,7 +67,7 @@ async fn packages_are_read_from_the_package_server() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_cluster_without_a_package_server_is_told_as_that() {
+async fn a_cluster_without_a_package_server_is_reported_as_such() {
     let (client, _link) = FakeCluster::new().connect();
     let error = all(&client, Some("shop"), &CommandLine::default())
         .await
@@ -112,7 +112,7 @@ async fn a_cluster_without_a_package_server_is_told_as_that() {
 }
 
 #[test]
-fn a_package_that_is_not_there_is_told_with_those_like_it() {
+fn a_missing_package_is_reported_with_similar_ones() {
     let packages = || {
         vec![
             package("etcd", "cat"),

@@ -240,33 +240,7 @@ fn distinct(list: &[String]) -> BTreeSet<&str> {
 mod tests {
     use super::*;
 
-    fn list(text: &str) -> Option<Vec<String>> {
-        let items: Vec<String> = text
-            .split(',')
-            .filter(|item| !item.is_empty())
-            .map(str::to_owned)
-            .collect();
-        (!items.is_empty()).then_some(items)
-    }
-
-    /// Builds a rule from `verbs groups/resources[:names]`; `core` is the empty group.
-    fn rule(verbs: &str, group: &str, resources: &str, names: &str) -> PolicyRule {
-        PolicyRule {
-            verbs: list(verbs).unwrap_or_default(),
-            api_groups: Some(group.split(',').map(|g| g.replace("core", "")).collect()),
-            resources: list(resources),
-            resource_names: list(names),
-            non_resource_urls: None,
-        }
-    }
-
-    fn url(verbs: &str, urls: &str) -> PolicyRule {
-        PolicyRule {
-            verbs: list(verbs).unwrap_or_default(),
-            non_resource_urls: list(urls),
-            ..PolicyRule::default()
-        }
-    }
+    use olm_testing::rbac::{rule, url};
 
     #[track_caller]
     fn check(granted: &[PolicyRule], asked: &PolicyRule, expected: bool) {
@@ -299,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn more_rules_than_a_word_has_bits_are_told_apart() {
+    fn more_rules_than_a_word_has_bits_are_distinguished() {
         let names: Vec<String> = (0..200).map(|n| format!("n{n}")).collect();
         let granted: Vec<PolicyRule> = names
             .iter()

@@ -50,7 +50,7 @@ fn told(before: &[Value], after: &[Value]) -> Vec<String> {
 }
 
 #[test]
-fn what_is_gained_and_lost_is_told_by_account_and_scope() {
+fn what_is_gained_and_lost_is_reported_by_account_and_scope() {
     let before = role(
         "Role",
         "a.v1",
@@ -122,7 +122,7 @@ fn what_was_covered_before_is_not_gained() {
         assert!(back.iter().all(|line| line.contains(" + ")), "{back:?}");
         assert_eq!(back.is_empty(), expected.is_empty(), "{before} {after}");
     }
-    // Whoever may do everything with one object may not do one thing with all.
+    // A user with all rights on one object may not do one thing with all objects.
     let everything =
         json!({"apiGroups": [""], "resources": ["pods"], "verbs": ["*"], "resourceNames": ["x"]});
     let gained = told(
@@ -155,9 +155,9 @@ fn a_role_that_is_not_in_the_plan_is_named() {
     );
 }
 
-/// Nobody is bound to it, and everybody who may edit may do it then.
+/// No subject is bound to it, and every user with `edit` gains the rules.
 #[test]
-fn rules_that_are_added_to_roles_of_others_are_told() {
+fn rules_that_are_added_to_roles_of_others_are_reported() {
     let aggregated = |labels: Value, verbs: &[&str]| json!({"kind": "ClusterRole", "metadata": {"name": "x", "labels": labels}, "rules": [rule("", "secrets", verbs)]});
     let to_edit = json!({"rbac.authorization.k8s.io/aggregate-to-edit": "true", "a": "true"});
     let gained = told(&[], &[aggregated(to_edit.clone(), &["get"])]);
@@ -195,7 +195,7 @@ fn rules_that_are_added_to_roles_of_others_are_told() {
 }
 
 #[test]
-fn a_role_that_gathers_the_rules_of_others_is_told_as_those() {
+fn a_role_that_gathers_the_rules_of_others_is_reported_as_those() {
     let selectors = json!([{"matchLabels": {"a": "b"}, "matchExpressions": [{"key": "c", "operator": "In", "values": ["d", "e"]},
         {"key": "f", "operator": "Exists"}]}, {}]);
     let mut objects = role("ClusterRole", "all", "demo", json!([]));
@@ -216,7 +216,7 @@ fn a_role_that_gathers_the_rules_of_others_is_told_as_those() {
 }
 
 #[test]
-fn more_rules_than_can_be_compared_are_told() {
+fn more_rules_than_can_be_compared_are_reported() {
     let names = |count: usize| -> Vec<String> { (0..count).map(|number| number.to_string()).collect() };
     let of_urls = json!([{"nonResourceURLs": names(100_000), "verbs": names(100_000)}]);
     let of_resources = json!([{"apiGroups": names(200), "resources": names(200), "verbs": names(200)}]);
@@ -307,9 +307,9 @@ fn where_a_group_carries_permissions_is_what_it_selects() {
     assert_eq!(Targets::of(&[], "ns"), Targets::Unknown);
 }
 
-/// Whoever approves reads what the operator may do, wherever that is.
+/// An approver sees the operator's rights, in any namespace.
 #[test]
-fn what_the_group_carries_elsewhere_is_told_there() {
+fn rights_that_the_group_copies_elsewhere_are_reported_there() {
     let rules = json!([rule("", "configmaps", &["delete"])]);
     let mut of_csv = role("Role", "r", "demo", rules.clone());
     for object in &mut of_csv {

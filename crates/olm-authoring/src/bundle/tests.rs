@@ -260,7 +260,7 @@ fn broken_bundles_are_explained() {
 }
 
 #[test]
-fn what_is_ignored_is_said() {
+fn ignored_files_are_reported() {
     let bundle = read(&[
         ("manifests/a.yaml", "kind: Service\n---\nkind: Secret"),
         ("manifests/b.yaml", "just text"),

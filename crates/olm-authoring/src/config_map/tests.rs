@@ -231,7 +231,7 @@ fn cat_009_the_type_of_an_object_is_completed() {
 }
 
 #[test]
-fn what_is_left_out_is_told() {
+fn what_is_left_out_is_reported() {
     let mut listed = csvs("a@1.0.0 b@1.1.0>a old@0.1.0");
     listed.as_array_mut().unwrap().extend([json!(null), json!("x")]);
     let role = json!([{"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole"}]);
@@ -298,7 +298,7 @@ fn cat_009_bundles_carry_their_definitions_and_properties() {
 }
 
 #[test]
-fn cat_009_content_that_is_no_catalog_is_told() {
+fn cat_009_content_that_is_no_catalog_is_reported() {
     let (none, one) = (json!([]), csvs("a@1.0.0"));
     let stable = packages(&[("s", "a")], "");
     let mut owner = one.clone();
@@ -401,7 +401,7 @@ fn convert_texts(texts: [Option<&str>; 3]) -> String {
 }
 
 #[test]
-fn texts_that_are_no_lists_are_told() {
+fn texts_that_are_no_lists_are_reported() {
     for (texts, expected) in [
         (
             [None, Some(""), Some("")],

@@ -1,4 +1,4 @@
-//! Words about the resolver's path, for those who read the graph as a list or hear it.
+//! Texts about the resolver's path, for users who read the graph as a list or with a screen reader.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn of_many_the_first_are_named() {
+    fn the_first_of_many_are_named() {
         let not = json!({"not": {"constraints": [{"cel": {"rule": "true"}}]}});
         let many = json!({"all": {"constraints": vec![not; 1000]}});
         assert_eq!(negations(&many).len(), MAX_NAMED);

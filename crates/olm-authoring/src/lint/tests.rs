@@ -356,7 +356,7 @@ fn required_packages_are_looked_up_in_the_catalog() {
 }
 
 #[test]
-fn of_many_versions_the_newest_are_named() {
+fn the_newest_of_many_versions_are_named() {
     let Report { findings, .. } = report(
         &(0..8)
             .map(|minor| {

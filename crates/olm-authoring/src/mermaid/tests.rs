@@ -103,7 +103,7 @@ fn a_minimum_edge_cuts_what_is_below() {
 }
 
 #[test]
-fn a_package_is_picked_and_a_broken_range_is_told() {
+fn a_package_is_picked_and_a_broken_range_is_reported() {
     let mut blobs = blobs();
     if let Blob::Channel(channel) = &mut blobs[1] {
         channel.entries[1].skip_range = "<".to_owned();

@@ -146,7 +146,7 @@ fn the_default_channel_follows_the_preference() {
 }
 
 #[test]
-fn semver_mistakes_are_told() {
+fn semver_mistakes_are_reported() {
     let rendered = versions(&["1.0.0", "1.0.0+a", "2.0.0"]);
     let mut two = rendered.clone();
     two.insert("img/q".to_owned(), vec![bundle("q.v1", "q", "1.0.0")]);
@@ -316,7 +316,7 @@ fn a_substitute_takes_the_place_of_its_base() {
 }
 
 #[test]
-fn substitution_mistakes_are_told() {
+fn substitution_mistakes_are_reported() {
     let mut rendered = versions(&["1.1.1", "1.0.5"]);
     rendered.insert("img/none".to_owned(), Vec::new());
     let one = |name: &str, base: &str| json!([{"name": name, "base": base}]);

@@ -142,7 +142,7 @@ fn every_broken_file_is_reported() {
 #[cfg(unix)]
 /// The error names the user and the fix, because the user of a pod is not the author of the image.
 #[test]
-fn an_unreadable_folder_is_told_with_the_user_and_the_way_out() {
+fn an_unreadable_folder_is_reported_with_the_user_and_the_way_out() {
     let denied = || io::Error::from(io::ErrorKind::PermissionDenied);
     let error = read_error(Path::new("/configs"), Path::new(""), denied());
     assert_eq!(error.to_string(), "read /configs");

@@ -313,7 +313,7 @@ fn rules() {
 }
 
 #[test]
-fn all_faults_are_told_at_once() {
+fn all_faults_are_reported_at_once() {
     let mut blobs = base();
     blobs[0]["defaultChannel"] = json!("");
     blobs[1]["entries"][0]["skipRange"] = json!("x");
@@ -336,7 +336,7 @@ fn all_faults_are_told_at_once() {
 
 /// Faults of every phase, over several files: all are reported, always in the same order, and each names its document.
 #[test]
-fn faults_of_all_phases_are_told_with_their_place() {
+fn faults_of_all_phases_are_reported_with_their_place() {
     let dir = tempfile::tempdir().expect("folder");
     let write = |name: &str, text: String| std::fs::write(dir.path().join(name), text).expect("file");
     let lines = |blobs: &[Value]| blobs.iter().map(|blob| format!("{blob}\n")).collect::<String>();

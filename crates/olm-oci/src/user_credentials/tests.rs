@@ -102,7 +102,7 @@ fn keys_of_repositories_come_before_those_of_hosts() {
 }
 
 #[test]
-fn what_cannot_be_read_is_noted_and_stops_nobody() {
+fn unreadable_objects_are_recorded_and_stop_nothing() {
     let home = Home::with(&[
         (".docker/config.json", "{"),
         (

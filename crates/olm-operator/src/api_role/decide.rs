@@ -16,12 +16,12 @@ use olm_runtime::plan::{Action, Plan, Target};
 use crate::{
     api_role::{Observed, ProvidedApi, ServedBy},
     stores::CustomResourceDefinition,
-    user_role::{self, Told, Verdict},
+    user_role::{self, Sent, Verdict},
 };
 
 /// Returns writes for ClusterRoles that are missing, outdated or no longer needed. A ClusterRole with another
 /// owner is skipped.
-pub(crate) fn decide(observed: &Observed, told: Option<&Told>) -> (Plan, Verdict) {
+pub(crate) fn decide(observed: &Observed, sent: Option<&Sent>) -> (Plan, Verdict) {
     let mut taken = BTreeSet::new();
     let mut actions: Vec<Action> = Vec::new();
     for wanted in observed.apis.iter().flat_map(|api| cluster_roles(observed, api)) {
@@ -36,7 +36,7 @@ pub(crate) fn decide(observed: &Observed, told: Option<&Told>) -> (Plan, Verdict
         let target = Target::cluster::<ClusterRole>(&role.name_any());
         Action::delete(target, role.uid())
     }));
-    user_role::plan(actions, taken, told)
+    user_role::plan(actions, taken, sent)
 }
 
 /// True when the owner reference names the object that serves the API, regardless of its uid, because that

@@ -289,7 +289,7 @@ fn a_role_of_upstreams_gets_an_owner_that_collects_it() {
 
 /// Neither a ClusterRole without OLM's label nor one of another definition.
 #[test]
-fn a_role_of_somebody_else_is_left_alone_and_told_once() {
+fn a_role_of_another_user_is_left_alone_and_reported_once() {
     let rules = json!([{"verbs": ["get"], "apiGroups": [""], "resources": ["nodes"]}]);
     let theirs = |end: &str, metadata: Value| {
         let mut theirs = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
@@ -380,7 +380,7 @@ fn a_version_that_the_definition_has_not_gets_no_roles() {
 
 /// Users who can write OperatorGroups or CatalogSources act with OLM's rights.
 #[test]
-fn what_is_olms_own_is_opened_to_nobody() {
+fn olms_own_objects_are_opened_to_no_account() {
     let name = "operatorgroups.operators.coreos.com";
     let stores = Stores::default();
     let mut claiming = csv("a", "");

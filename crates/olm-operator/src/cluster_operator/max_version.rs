@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn ocp_003_who_names_no_version_prevents_nothing() {
+    fn ocp_003_an_operator_without_a_version_prevents_nothing() {
         for properties in [
             "{}",
             r#"{"properties":null}"#,

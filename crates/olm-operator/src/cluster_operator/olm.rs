@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_earlier_process_said_stands_until_there_is_something_to_say() {
+    fn a_report_of_an_earlier_process_stays_until_there_is_a_new_one() {
         let mut said = ClusterOperatorStatus::default();
         report(&mut said, &inputs(true), at(1));
         let mut status = said.clone();
@@ -337,7 +337,7 @@ mod tests {
 
     /// The machine's clock may be set right after its start, by hours, in either direction.
     #[test]
-    fn a_clock_that_is_set_makes_nobody_late_nor_punctual() {
+    fn a_changed_clock_makes_no_report_early_or_late() {
         for hours in [-2, 2] {
             let mut status = ClusterOperatorStatus::default();
             let set = |second: i64| at(10_000 + second + hours * 3600);

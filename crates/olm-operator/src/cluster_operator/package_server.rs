@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn each_phase_is_told_and_available_stays_while_something_is_on_its_way() {
+    fn each_phase_is_reported_and_available_stays_while_something_is_on_its_way() {
         let none = after(&ClusterOperatorStatus::default(), &[]);
         insta::assert_snapshot!(text(&none), @r"
         Degraded False (: )

@@ -230,7 +230,7 @@ fn a_deleted_report_comes_again_and_at_rest_nothing_is_written() {
 
 /// A user who can write a ClusterServiceVersion can write it at any rate.
 #[test]
-fn a_limit_that_flaps_is_told_once_a_second_at_most() {
+fn a_limit_that_flaps_is_reported_once_a_second_at_most() {
     let mut env = openshift();
     env.put(limited("a", "", "4.18"));
     env.settle_for(60);
@@ -251,7 +251,7 @@ fn a_limit_that_flaps_is_told_once_a_second_at_most() {
 }
 
 #[test]
-fn an_api_that_does_not_answer_is_asked_again_and_holds_up_nobody() {
+fn an_unresponsive_api_is_retried_and_delays_no_other() {
     let mut env = openshift();
     let silent = Arc::new(AtomicBool::new(true));
     let is_silent = Arc::clone(&silent);

@@ -217,7 +217,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_deployment_took_up_or_what_goes_is_not_left_behind() {
+    fn adopted_and_deleted_objects_are_not_left_behind() {
         let of = |value: Value| -> ObjectMeta { serde_json::from_value(value).unwrap() };
         let owner = |controller: bool| json!({"apiVersion": "apps/v1", "kind": "Deployment", "name": "d", "uid": "u", "controller": controller});
         assert!(is_left_behind(&of(json!({"ownerReferences": [owner(false)]}))));

@@ -138,33 +138,7 @@ fn is_set(list: &Option<Vec<String>>) -> bool {
 mod tests {
     use super::*;
 
-    fn list(text: &str) -> Option<Vec<String>> {
-        let items: Vec<String> = text
-            .split(',')
-            .filter(|item| !item.is_empty())
-            .map(str::to_owned)
-            .collect();
-        (!items.is_empty()).then_some(items)
-    }
-
-    /// Builds a rule from `verbs groups/resources[:names]`; `core` is the empty group.
-    fn rule(verbs: &str, group: &str, resources: &str, names: &str) -> PolicyRule {
-        PolicyRule {
-            verbs: list(verbs).unwrap_or_default(),
-            api_groups: Some(group.split(',').map(|g| g.replace("core", "")).collect()),
-            resources: list(resources),
-            resource_names: list(names),
-            non_resource_urls: None,
-        }
-    }
-
-    fn url(verbs: &str, urls: &str) -> PolicyRule {
-        PolicyRule {
-            verbs: list(verbs).unwrap_or_default(),
-            non_resource_urls: list(urls),
-            ..PolicyRule::default()
-        }
-    }
+    use olm_testing::rbac::{rule, url};
 
     #[test]
     fn a_rule_needs_verbs_and_one_kind_of_object() {
@@ -173,7 +147,7 @@ mod tests {
             Some("policy rule must have at least one verb")
         );
         let mixed = PolicyRule {
-            resources: list("pods"),
+            resources: Some(vec!["pods".to_owned()]),
             ..url("get", "/x")
         };
         assert_eq!(

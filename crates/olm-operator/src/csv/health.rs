@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn drift_is_told_by_hash_then_by_annotations() {
+    fn drift_is_reported_by_hash_then_by_annotations() {
         let outdated = |text: &str| Some(DeploymentProblem::Outdated(text.to_owned()));
         let fine = json!({"a": "1"});
         check_live(
@@ -320,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn health_is_told_in_the_words_of_the_deployment() {
+    fn health_is_reported_in_the_words_of_the_deployment() {
         let waiting = |text: &str| {
             Some(DeploymentProblem::Waiting(format!(
                 "waiting for deployment d to become ready: {text}"
@@ -410,7 +410,7 @@ mod tests {
     }
 
     #[test]
-    fn a_deployment_that_gets_no_pods_says_why() {
+    fn a_deployment_without_pods_reports_the_reason() {
         let told = |conditions: Value| {
             let live = live(hash(), json!({}), json!({"conditions": conditions}));
             creation_failure(&live).map(str::to_owned)

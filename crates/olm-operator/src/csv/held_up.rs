@@ -46,7 +46,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_told_besides_comes_off_again() {
+    fn an_added_cause_can_be_removed_again() {
         for own in ["", "install strategy completed with no errors", "a; b"] {
             let told = with(own, "patch x: no");
             assert_eq!((without(&told), cause(&told)), (own, Some("patch x: no")));

@@ -123,7 +123,7 @@ pub(crate) fn is_available(observed: &Observed) -> bool {
 
 /// Returns the message for a problem. Tools match the start of the messages about webhooks and APIServices,
 /// so these get no prefix.
-pub(crate) fn told(text: &str) -> String {
+pub(crate) fn message_of(text: &str) -> String {
     const BEGINNINGS: [&str; 2] = ["apiServices not installed", "webhooks not installed"];
     if BEGINNINGS.iter().any(|beginning| text.starts_with(beginning)) {
         return text.to_owned();

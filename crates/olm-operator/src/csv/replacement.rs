@@ -218,7 +218,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn of_several_replacements_the_succeeded_one_wins_then_the_newest() {
+    fn a_succeeded_replacement_precedes_the_newest() {
         let older = made_at("older", Phase::None, "1970-01-01T00:00:00Z");
         let newer = made_at("newer", Phase::None, "2026-01-01T00:00:00Z");
         assert_eq!(next("a", &[older, newer.clone()]).map(name_of), Some("newer"));
@@ -228,7 +228,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn the_last_of_a_chain_is_found_and_a_cycle_is_told() {
+    fn the_last_of_a_chain_is_found_and_a_cycle_is_reported() {
         let chain = [sibling("b", "a"), sibling("c", "b")];
         assert_eq!(last("a", &chain).unwrap().map(name_of), Some("c"));
         assert_eq!(last("c", &chain), Ok(None));

@@ -16,7 +16,7 @@ use olm_runtime::{
 use crate::{
     group_role::Observed,
     owner,
-    user_role::{self, Told, Verdict},
+    user_role::{self, Sent, Verdict},
 };
 
 /// Time that a new group without APIs has no ClusterRoles. An operator is mostly installed right after its
@@ -24,21 +24,21 @@ use crate::{
 pub(crate) const FIRST_API_DEBOUNCE: Duration = Duration::from_secs(30);
 
 /// Returns writes for missing or outdated ClusterRoles, and deletions when the group was deleted.
-pub(crate) fn decide(observed: &Observed, told: Option<&Told>, now: Timestamp) -> (Plan, Verdict) {
-    let none = || user_role::plan(Vec::new(), BTreeSet::new(), told);
+pub(crate) fn decide(observed: &Observed, sent: Option<&Sent>, now: Timestamp) -> (Plan, Verdict) {
+    let none = || user_role::plan(Vec::new(), BTreeSet::new(), sent);
     let Some(group) = &observed.group else {
         let left = observed.found.values();
         let deletions =
             left.map(|role| Action::delete(Target::cluster::<ClusterRole>(&role.name_any()), role.uid()));
-        return user_role::plan(deletions.collect(), BTreeSet::new(), told);
+        return user_role::plan(deletions.collect(), BTreeSet::new(), sent);
     };
     if group.metadata.deletion_timestamp.is_some() {
         return none();
     }
     if is_too_long(observed) {
         let (mut plan, verdict) = none();
-        let is_told = told.is_some_and(|told| told.contains(&observed.key.name));
-        plan.events.extend((!is_told).then(|| too_long(group)));
+        let is_sent = sent.is_some_and(|sent| sent.contains(&observed.key.name));
+        plan.events.extend((!is_sent).then(|| too_long(group)));
         return (plan, verdict);
     }
     let delay = first_api_due_in(group, now);
@@ -52,7 +52,7 @@ pub(crate) fn decide(observed: &Observed, told: Option<&Told>, now: Timestamp) -
         let found = observed.found.get(&wanted.name_any());
         user_role::upkeep(wanted, found.map(AsRef::as_ref))
     });
-    user_role::plan(writes.collect(), BTreeSet::new(), told)
+    user_role::plan(writes.collect(), BTreeSet::new(), sent)
 }
 
 /// Returns the remaining time in which a group counts as new. A creation time in the future, by a fast clock,

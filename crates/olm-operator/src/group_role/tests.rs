@@ -227,7 +227,7 @@ fn rbac_003_groups_of_one_name_in_two_namespaces_have_roles_of_their_own() {
 
 /// A ClusterRole without OLM's label belongs to others: it is neither written nor deleted.
 #[test]
-fn rbac_003_a_role_of_somebody_else_is_left_alone_and_told_once() {
+fn rbac_003_a_role_of_another_user_is_left_alone_and_reported_once() {
     let env = installed();
     let name = own(&env).remove(0).trim_start_matches('/').to_owned();
     let theirs = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": name},
@@ -259,7 +259,7 @@ fn rbac_003_a_role_of_somebody_else_is_left_alone_and_told_once() {
 /// A process that was down when the group was deleted finds its objects by the labels, including upstream's
 /// older names.
 #[test]
-fn what_a_group_left_while_nobody_looked_goes() {
+fn the_rest_of_a_group_deleted_unnoticed_is_removed() {
     let mut env = installed();
     let labels = of_level(&env, "view")["metadata"]["labels"].clone();
     let older = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
@@ -279,7 +279,7 @@ fn what_a_group_left_while_nobody_looked_goes() {
 
 /// A label may be observed before the group it names, so the API server is asked.
 #[test]
-fn nothing_of_a_group_is_deleted_that_is_only_not_heard_of_yet() {
+fn objects_of_a_group_that_is_not_observed_yet_are_not_deleted() {
     let mut env = TestEnv::new();
     env.settle();
     env.cluster.hold("OperatorGroup");
@@ -294,7 +294,7 @@ fn nothing_of_a_group_is_deleted_that_is_only_not_heard_of_yet() {
 }
 
 #[test]
-fn a_group_whose_name_fits_no_label_is_told_once() {
+fn a_group_whose_name_fits_no_label_is_reported_once() {
     let name = "g".repeat(64);
     let mut env = TestEnv::new()
         .with(group("ns", &name, &["ns"]))

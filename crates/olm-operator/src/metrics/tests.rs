@@ -41,7 +41,7 @@ fn csv_009_met_004_met_007_every_phase_but_succeeded_is_abnormal() {
 }
 
 #[test]
-fn met_004_met_006_met_007_what_is_installed_and_what_is_not_is_told_apart() {
+fn met_004_met_006_met_007_installed_versions_are_distinguished_from_others() {
     let mut env = installed();
     let mut needy = csv("needy", "");
     needy["spec"]["version"] = json!("1.2.3");
@@ -78,7 +78,7 @@ fn met_004_met_006_met_007_what_is_installed_and_what_is_not_is_told_apart() {
 
 /// The API server accepts any text in `spec.version`.
 #[test]
-fn met_004_met_007_a_version_is_told_when_it_is_one_and_short() {
+fn met_004_met_007_a_version_is_reported_if_it_is_valid_and_short() {
     for (version, told) in [
         ("1.2.3-rc.1+build", "1.2.3-rc.1+build"),
         ("", "0.0.0"),
@@ -113,7 +113,7 @@ fn a_version_of_a_megabyte_makes_no_page_of_a_megabyte() {
 }
 
 #[test]
-fn days_until_certificates_end_are_told() {
+fn days_until_certificates_end_are_reported() {
     let mut env = TestEnv::new()
         .with(group("ns", "og", &["ns"]))
         .with(crd("demos.example.com"))

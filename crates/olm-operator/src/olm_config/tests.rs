@@ -62,7 +62,7 @@ fn copy_007_copy_008_the_condition_says_whether_the_setting_is_in_force() {
 }
 
 #[test]
-fn what_is_missing_or_too_much_is_said() {
+fn missing_and_surplus_copies_are_reported() {
     let mut env = installed();
     env.refused.insert(
         "ClusterServiceVersion two".into(),
@@ -104,7 +104,7 @@ fn what_is_missing_or_too_much_is_said() {
 }
 
 #[test]
-fn an_operator_is_told_once_that_it_is_not_copied() {
+fn an_operator_reports_once_that_it_is_not_copied() {
     let mut env = installed();
     assert_eq!(told(&env), 0);
     switch(&mut env, true);

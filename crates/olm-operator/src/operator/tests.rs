@@ -295,7 +295,7 @@ fn an_operator_whose_end_was_not_seen_goes_after_a_restart_and_a_users_stays() {
 }
 
 #[test]
-fn an_operator_that_is_installed_anew_in_time_stays() {
+fn an_operator_that_is_installed_again_in_time_stays() {
     let mut env = installed();
     let before = uid(&env);
     uninstall(&mut env);
@@ -411,7 +411,7 @@ fn changes_that_come_together_are_one_write_and_at_rest_there_is_none() {
 
 /// Changes of the status by others are reverted, and unknown fields are ignored.
 #[test]
-fn a_status_of_somebody_elses_is_put_right() {
+fn a_status_of_another_author_is_corrected() {
     let mut env = installed();
     let before = status_of(&env);
     let other = json!({"labelSelector": {"matchLabels": {"a": "b"}}, "refs": [{"kind": "X"}]});
@@ -482,7 +482,7 @@ fn an_operator_is_there_before_its_components_are_gathered() {
 }
 
 #[test]
-fn an_operator_that_somebody_deletes_comes_back_while_something_bears_its_label() {
+fn a_deleted_operator_object_is_created_again_while_a_component_has_its_label() {
     let mut env = TestEnv::new()
         .with(operator("o"))
         .with(account("a", &["operators.coreos.com/o"]));

@@ -76,7 +76,7 @@ fn oc_001_each_account_may_write_exactly_this_object() {
 }
 
 #[test]
-fn what_is_deleted_or_bent_is_put_right_and_overrides_stay() {
+fn deleted_and_changed_objects_are_restored_and_overrides_stay() {
     let mut env = env_with(|_| {});
     let admin = json!([{"type": "Upgradeable", "status": "True", "reason": "R", "message": "go"}]);
     env.edit(
@@ -165,7 +165,7 @@ fn oc_003_a_reported_condition_is_mirrored_with_all_its_fields() {
 /// An existing Role or RoleBinding of others with the name is neither overwritten nor bound, and the operator
 /// runs.
 #[test]
-fn what_somebody_else_made_under_the_name_stays_until_it_goes() {
+fn another_users_object_of_that_name_stays_until_it_is_deleted() {
     let subjects = json!([{"kind": "User", "name": "somebody", "apiGroup": "rbac.authorization.k8s.io"}]);
     let rules = json!([{"verbs": ["get"], "apiGroups": [""], "resources": ["secrets"]}]);
     let role_ref = json!({"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "other"});
@@ -241,7 +241,7 @@ fn nothing_is_made_in_a_namespace_on_its_way_out_nor_for_a_csv_that_goes() {
 }
 
 #[test]
-fn accounts_are_put_right_and_their_rights_follow_in_a_round_of_their_own() {
+fn accounts_are_corrected_and_their_rights_follow_in_another_reconcile() {
     let mut observed = at_rest();
     let mut condition = (**observed.condition.as_ref().unwrap()).clone();
     condition.spec.service_accounts = vec!["other".to_owned()].into();

@@ -247,7 +247,7 @@ fn a_missing_account_that_is_not_named_any_more_is_nothing_to_complain_about() {
 
 /// Accounts are not stored, so a deletion while the watch is interrupted is only found by another read.
 #[test]
-fn an_account_that_goes_unheard_is_missed_after_the_next_list() {
+fn an_account_whose_deletion_was_not_reported_is_missed_after_the_next_list() {
     let mut env = scoped();
     env.put(service_account("scoped"));
     env.settle();

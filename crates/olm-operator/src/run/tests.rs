@@ -171,7 +171,7 @@ fn selecting(namespace: &str, name: &str, team: &str) -> Value {
 }
 
 #[test]
-fn a_namespace_that_is_labelled_anew_moves_between_the_groups_that_select_it() {
+fn a_namespace_with_changed_labels_moves_between_the_groups_that_select_it() {
     let mut env = TestEnv::new();
     for name in ["red", "blue", "named", "one", "two"] {
         env.put(namespace_object(name));

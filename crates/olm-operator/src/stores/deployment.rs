@@ -1,4 +1,5 @@
-//! Deployments as the store keeps them: without the spec of their pods, but with what tells an edit of OLM's fields from an addition.
+//! Deployments as the store keeps them: without the spec of their pods, but with hashes that distinguish an edit of OLM's fields
+//! from an addition.
 //!
 //! The API server lists in `managedFields` who owns which field; one that another client changes or removes is no longer ours. So [`prune`]
 //! hashes the paths that are ours, and those that others set, into two annotations, a few bytes a field (`owned_fields`). [`lost_field`]
@@ -190,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn a_loss_is_told_until_the_generation_that_has_it_was_applied_over() {
+    fn a_loss_is_reported_until_the_generation_that_has_it_was_applied_over() {
         let own = json!([{"manager": "olm-operator/csv", "operation": "Apply", "fieldsV1": {"f:spec": {"f:minReadySeconds": {}}}}]);
         let spec = json!({"minReadySeconds": 5, "progressDeadlineSeconds": 6});
         let told = Some("progressDeadlineSeconds".to_owned());
@@ -209,7 +210,7 @@ mod tests {
         tried.metadata.generation = Some(8);
         assert_eq!(lost_field(&tried, &spec), told, "somebody did something since");
 
-        // Where the API server says nothing of fields, or says them of a subresource, nothing is known to be lost.
+        // If the API server reports no fields, or only those of a subresource, no lost field is known.
         assert_eq!(lost_field(&pruned(json!([]), Value::Null), &spec), None);
         let others = json!([{"manager": "x", "operation": "Apply", "fieldsV1": {"f:spec": {"f:minReadySeconds": {}}}}]);
         assert!(lost_field(&pruned(others, Value::Null), &spec).is_some());

@@ -13,7 +13,7 @@ use tonic_health::pb::health_client::HealthClient;
 use crate::server::{CATALOG, Server};
 
 #[tokio::test]
-async fn health_is_told_for_any_name() {
+async fn health_is_reported_for_any_name() {
     use tonic_health::pb::{
         HealthCheckRequest, health_check_response::ServingStatus, health_client::HealthClient,
     };
@@ -33,7 +33,7 @@ async fn health_is_told_for_any_name() {
 }
 
 #[tokio::test]
-async fn a_watcher_is_told_and_does_not_hold_up_the_stop() {
+async fn a_watcher_is_notified_and_does_not_delay_the_stop() {
     let mut server = Server::small().await;
     let channel = Endpoint::from_shared(format!("http://{}", server.address))
         .expect("address")

@@ -1,4 +1,4 @@
-//! Upgrades whose new version failed. Until one is mended, its package does not resolve, which is a consequence and no cause.
+//! Upgrades whose new version failed. Until the failure is fixed, the package does not resolve; that is a consequence and no cause.
 
 use go_compat::semver::Version;
 use olm_api::v1alpha1::ClusterServiceVersionPhase;
@@ -13,7 +13,7 @@ pub struct FailedUpgrade {
     pub subscription: String,
     /// The ClusterServiceVersion that failed.
     pub csv: String,
-    /// Reason and message of its status; empty if it has none, or nobody has filled it in.
+    /// Reason and message of its status; empty if it has none yet.
     pub cause: String,
     /// The ClusterServiceVersion before it.
     pub former: String,

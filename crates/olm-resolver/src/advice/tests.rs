@@ -17,7 +17,7 @@ fn unsubscribe(name: &str) -> Change {
 }
 
 #[test]
-fn what_is_cut_and_what_was_not_tried_is_told() {
+fn what_is_cut_and_what_was_not_tried_is_reported() {
     let mut advice = Advice {
         fixes: vec![fix(unsubscribe("a"), Harm::None)],
         more: 3,
@@ -160,7 +160,7 @@ fn all_failures_of_a_namespace_share_what_their_trials_look_at() {
 }
 
 #[test]
-fn a_namespace_that_takes_too_much_work_is_told_so() {
+fn a_namespace_that_takes_too_much_work_is_reported() {
     let problem = failing_to_channels_of(300, 10);
     let resolved = |limit| resolve_within(&problem, &Readings::default(), &Work::within(limit));
     assert_eq!(resolved(10_000).unwrap().failures.len(), 10);

@@ -101,7 +101,7 @@ fn rules_are_evaluated_over_the_properties() {
 }
 
 #[test]
-fn what_does_not_compile_is_told_why() {
+fn what_does_not_compile_is_reported_with_the_reason() {
     for (rule, expected) in [
         ("properties.exists(p, ", "Syntax error"),
         ("", "Syntax error"),

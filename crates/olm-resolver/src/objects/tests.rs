@@ -56,7 +56,7 @@ fn errors_name_object_field_and_way_out() {
 }
 
 #[test]
-fn a_fault_in_a_flow_mapping_is_told_in_terms_of_yaml_in_a_yaml_file() {
+fn a_fault_in_a_flow_mapping_is_reported_in_terms_of_yaml_in_a_yaml_file() {
     let told = |name: &str| {
         let error = document::parse("{a: [\n", name).unwrap_err().to_string();
         error.strip_prefix(&format!("{name}: ")).unwrap().to_owned()
@@ -96,7 +96,7 @@ fn what_has_no_effect_is_remarked() {
 }
 
 #[test]
-fn misspelt_kinds_groups_and_fields_are_told_with_what_was_meant() {
+fn misspelt_kinds_groups_and_fields_are_reported_with_a_suggestion() {
     let told = |from: &str, to: &str| {
         let others = "---
 apiVersion: operators.coreos.com/v1
@@ -190,7 +190,7 @@ fn what_is_applied_over_other_objects_replaces_them_without_a_word() {
 }
 
 #[test]
-fn a_version_that_no_cluster_serves_is_told() {
+fn a_version_that_no_cluster_serves_is_reported() {
     let told = |version: &str, kind: &str| {
         let text = SUBSCRIPTION
             .replace("operators.coreos.com/v1alpha1", version)
@@ -266,7 +266,7 @@ fn objects_in_motion_are_taken_as_the_cluster_takes_them() {
 /// As in a cluster, a ClusterServiceVersion without a status that names it belongs to no Subscription. A
 /// remark reports this, as an install beside it may be a surprise.
 #[test]
-fn what_is_there_and_no_status_names_is_told() {
+fn existing_objects_that_no_status_names_are_reported() {
     let left_out = |status: &str| {
         let text = format!("{SUBSCRIPTION}{status}---{INSTALLED}");
         let question = Objects::read(&text)
@@ -369,7 +369,7 @@ fn several_operator_groups_are_named_with_a_way_out() {
 }
 
 #[test]
-fn what_cannot_be_read_of_the_installed_is_told_in_words_after_upstreams() {
+fn unreadable_installed_objects_are_reported_after_upstreams_text() {
     let broken = INSTALLED.replace(
         "namespace: shop}",
         "namespace: shop, annotations: {operatorframework.io/properties: nonsense}}",
@@ -412,7 +412,7 @@ fn what_a_group_selects_is_known_by_its_status_or_else_by_its_list() {
 
 /// Objects are taken literally: if CatalogSources are given, no others exist.
 #[test]
-fn a_catalog_that_is_not_among_the_objects_is_told_with_the_one_that_was_meant() {
+fn a_catalog_that_is_not_among_the_objects_is_reported_with_a_suggestion() {
     let source =
         "---\nkind: CatalogSource\nmetadata: {name: cat, namespace: olm}\nspec: {sourceType: grpc}\n";
     for (from, to, wrong) in [
@@ -452,7 +452,7 @@ fn the_namespace_asked_for_is_that_of_objects_without_one() {
 }
 
 #[test]
-fn a_hold_is_read_and_one_that_makes_no_sense_is_told() {
+fn a_hold_is_read_and_an_invalid_one_is_reported() {
     for (range, told) in [
         ("<2.0.0", ""),
         ("about two", "is invalid, so OLM upgrades nothing"),

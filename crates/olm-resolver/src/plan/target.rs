@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn a_search_that_was_given_up_is_not_told_as_there_being_no_way() {
+    fn an_aborted_search_is_not_reported_as_no_path() {
         let unreachable = question(r#"{"label":"nobody has it"}"#);
         insta::assert_snapshot!(told(&unreachable, 3), @r"
         namespace ns

@@ -244,7 +244,7 @@ fn dep_022_resolution_is_per_namespace() {
 }
 
 #[test]
-fn dep_023_an_api_property_serves_whoever_requires_it() {
+fn dep_023_an_api_property_serves_any_bundle_that_requires_it() {
     holds(&["dependency-by-api"]);
 }
 
@@ -285,7 +285,7 @@ fn con_001_a_constraint_has_one_of_its_keys() {
 }
 
 #[test]
-fn con_002_the_failure_message_is_told() {
+fn con_002_the_failure_message_is_reported() {
     holds(&["constraint-cel-unmet", "constraint-message"]);
 }
 

@@ -1,4 +1,4 @@
-//! What cannot be resolved: reasons, hints and advice.
+//! Subscriptions that cannot be resolved: reasons, hints and advice.
 
 use super::*;
 
@@ -168,7 +168,7 @@ pub(super) fn chain(length: usize) -> String {
 }
 
 #[test]
-fn of_a_long_chain_the_root_cause_is_kept_and_the_cut_is_marked() {
+fn the_root_cause_of_a_long_chain_is_kept_and_the_cut_is_marked() {
     for length in [20, 40, 300] {
         let (part, text) = told(&scenario(&chain(length)));
         assert!(part.message.chars().count() > 300);
@@ -201,7 +201,7 @@ fn of_a_long_chain_the_root_cause_is_kept_and_the_cut_is_marked() {
 }
 
 #[test]
-fn versions_there_are_are_told_where_a_range_fits_none() {
+fn existing_versions_are_listed_if_a_range_fits_none() {
     let (_, text) = told(&scenario(
         "catalogs:
 - name: cat
@@ -221,7 +221,7 @@ subscriptions:
 }
 
 #[test]
-fn a_subscription_without_a_package_is_told_what_to_set() {
+fn a_subscription_without_a_package_reports_the_missing_field() {
     let (_, text) = told(&question(
         "subscriptions:\n- {name: s, package: '', channel: stable}",
         &[],
@@ -337,7 +337,7 @@ fn rivals(names: &[&str]) -> Question {
 }
 
 #[test]
-fn where_no_single_change_helps_that_is_told() {
+fn it_is_reported_if_no_single_change_helps() {
     let (part, text) = told(&rivals(&["a", "b", "c"]));
     assert!(part.advice.is_stuck && part.advice.fixes.is_empty());
     assert!(text.ends_with("no single change helps"), "{text}");

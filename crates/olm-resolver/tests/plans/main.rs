@@ -94,7 +94,7 @@ fn upgrades_go_step_by_step_to_the_head_with_what_they_bring_in() {
 }
 
 #[test]
-fn what_a_hold_keeps_back_is_told_with_the_annotation() {
+fn what_a_hold_keeps_back_is_reported_with_the_annotation() {
     let mut question = question(&installed("1.0.0"), &[]);
     question.problem.subscriptions[0].hold = Some("<1.1.0".to_owned());
     insta::assert_snapshot!(plan(&question).unwrap(), @r"
@@ -147,7 +147,7 @@ fn what_cannot_be_resolved_is_one_entry_a_part_and_the_rest_is_planned() {
 }
 
 #[test]
-fn what_holds_an_upgrade_back_is_told() {
+fn what_holds_an_upgrade_back_is_reported() {
     let objects = installed("1.1.0").replace("subscriptions:", "- {csv: mine.v1.0.0, provides: [Disk.v2.example.com], requires: [{package: etcd, range: <1.2.0}], package: mine}\nsubscriptions:");
     let plan = plan(&question(&objects, &[])).unwrap();
     insta::assert_snapshot!(plan, @r"
@@ -208,7 +208,7 @@ fn the_way_to_an_older_version_starts_there_if_nothing_is_installed() {
 }
 
 #[test]
-fn steps_that_are_not_looked_at_are_told() {
+fn steps_beyond_the_limit_are_reported() {
     let limited = |steps: usize| {
         let mut question = question(&installed("1.0.0"), &[]);
         question.steps = Some(steps);
@@ -307,7 +307,7 @@ subscriptions:
 
 /// Two operators without Subscriptions exclude each other in all steps, but are reported once.
 #[test]
-fn what_nobody_subscribed_to_fails_once_and_not_in_each_step() {
+fn an_operator_without_subscription_fails_once_and_not_in_each_step() {
     let objects = installed("1.0.0").replace(
         "subscriptions:",
         "- {csv: one.v1.0.0, package: one, provides: [Same.v1.example.com]}\n- {csv: two.v1.0.0, package: two, provides: \

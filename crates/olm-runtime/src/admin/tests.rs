@@ -99,7 +99,7 @@ async fn met_001_the_metrics_are_made_once_a_second_however_many_ask() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_asks_for_the_head_gets_no_body() {
+async fn a_head_request_gets_no_body() {
     for path in ["/healthz", "/readyz?verbose", "/debug/pprof", "/nowhere"] {
         let of = async |method: &str| {
             let answer = send(method, path, &mut client(plain())).await;

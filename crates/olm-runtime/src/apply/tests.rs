@@ -276,7 +276,7 @@ fn a_deletion_is_of_what_was_seen() {
 
 /// Names come from bundles and statuses. A name with a slash would be another path, and so another object.
 #[test]
-fn what_cannot_be_a_name_is_not_asked_for() {
+fn an_impossible_name_is_not_requested() {
     for name in ["a/b", "..", ".", "a?dryRun=All", "a%2fb"] {
         let target = Target::of::<ConfigMap>("ns", name);
         let refusal = request_of(&Action::delete(target, None)).err();
@@ -398,7 +398,7 @@ fn a_tenants_write_is_made_in_the_tenants_name() {
 
 /// The olm-operator compares the returned Deployment with the one it applied; no code compares definitions.
 #[test]
-fn of_what_a_write_returned_the_bulk_is_dropped() {
+fn most_of_a_writes_response_is_dropped() {
     let object = |kind: &str| json!({"kind": kind, "metadata": {"name": "a", "uid": "1", "managedFields": [{}]}, "spec": {"x": 1}});
     assert_eq!(
         without_bulk(object("Deployment")),

@@ -84,7 +84,7 @@ mod tests {
 
     /// A machine that disappears closes no connection, so a watch would receive nothing until it expires.
     #[tokio::test]
-    async fn who_is_silent_is_asked_whether_it_is_there() {
+    async fn silent_peers_are_probed_by_tcp_keepalive() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let uri: http::Uri = format!("https://{}", listener.local_addr().unwrap())
             .parse()

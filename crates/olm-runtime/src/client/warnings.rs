@@ -99,7 +99,7 @@ mod tests {
 
     #[tokio::test]
     #[expect(clippy::disallowed_methods, reason = "what is answered is collected")]
-    async fn warnings_reach_who_asked_and_nobody_else() {
+    async fn warnings_reach_only_the_requester() {
         let server = tower::service_fn(|request: Request<Body>| async move {
             let mut answer = Response::builder();
             for number in 0..request.uri().path().len() - 1 {

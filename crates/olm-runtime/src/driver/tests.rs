@@ -400,7 +400,7 @@ async fn a_failure_that_asks_for_a_look_at_once_is_repeated_with_backoff() {
 /// The memory of a reconcile reaches the key's next one and survives a reconcile that could not observe. A key with nothing to do loses
 /// its memory.
 #[tokio::test(start_paused = true)]
-async fn the_next_round_gets_what_the_last_one_left() {
+async fn the_next_reconcile_gets_the_state_of_the_last_one() {
     let env = TestEnv::new(&["a"], Box::new(|name| writes(vec![status_of(name)])), nothing());
     // The first writes requeue the key, so only keys that the test adds from now on are single reconciles.
     let next_round = async |observes: Observes| {
@@ -425,7 +425,7 @@ async fn the_next_round_gets_what_the_last_one_left() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_statuses_of_a_round_are_each_written_whatever_became_of_the_others() {
+async fn the_statuses_of_a_reconcile_are_written_independently() {
     const REFUSED: &str = "/apis/apps/v1/namespaces/ns/deployments/b/status";
     // The other keys are requeued by their statuses and have nothing to report.
     let status: Decide = Box::new(|name| match name {
@@ -552,7 +552,7 @@ async fn a_refused_write_takes_no_warning_with_it() {
 
 /// Covers a panic in each step of a reconciler.
 #[tokio::test(start_paused = true)]
-async fn a_panic_in_one_keys_round_leaves_the_others_alone() {
+async fn a_panic_in_one_keys_reconcile_leaves_the_others_alone() {
     let bug = |name: &str| -> Plan {
         assert!(name != "bad", "a bug");
         writes(vec![])

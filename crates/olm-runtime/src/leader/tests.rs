@@ -187,7 +187,7 @@ fn a_leader_renews_and_leads_from_when_it_sent_that() {
 
 /// Under load the API server answers late. A Lease that still has the version of the last renewal cannot have had another holder.
 #[test]
-fn a_leader_that_cannot_renew_in_time_goes_on_as_long_as_nobody_else_took_the_lease() {
+fn a_leader_that_cannot_renew_in_time_continues_while_no_other_has_the_lease() {
     let start = Instant::now();
     let (mut leader, end) = leader(start);
     let mut sent = start + SECOND * 2;
@@ -207,7 +207,7 @@ fn a_leader_that_cannot_renew_in_time_goes_on_as_long_as_nobody_else_took_the_le
 }
 
 #[test]
-fn a_leader_whose_lease_is_anothers_leads_no_more() {
+fn a_leader_whose_lease_another_took_stops_leading() {
     let start = Instant::now();
     for (holder, loss) in [("other", Loss::Taken("other".to_owned())), ("", Loss::TakenAway)] {
         let (mut leader, _) = leader(start);
@@ -358,7 +358,7 @@ async fn a_standby_reads_every_two_seconds_and_writes_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_leader_that_hears_nothing_any_more_shuts_its_gate_before_another_leads_and_ends_then() {
+async fn a_leader_without_responses_closes_its_gate_before_another_leads_and_then_exits() {
     let cluster = cluster();
     let first = Process::start(&cluster, "first");
     seconds(1).await;
@@ -450,7 +450,7 @@ async fn a_renewal_without_an_answer_loses_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_may_not_see_the_lease_is_not_ready_and_says_why() {
+async fn a_process_that_cannot_read_the_lease_is_not_ready_and_reports_it() {
     let cluster = cluster();
     cluster.on_request(|request| {
         let refusal = || Fault::Refuse(Refusal::new(403, "Forbidden", "leases is forbidden"));
@@ -467,7 +467,7 @@ async fn who_may_not_see_the_lease_is_not_ready_and_says_why() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_leads_is_told_as_a_metric() {
+async fn the_leader_is_reported_as_a_metric() {
     let metrics = Metrics::registered();
     let cluster = cluster();
     let first = Process::start(&cluster, "first");

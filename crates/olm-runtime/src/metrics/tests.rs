@@ -20,7 +20,7 @@ fn refused(class: FailureClass) -> Outcome {
 
 /// Dashboards for controller-runtime use these names and labels.
 #[test]
-fn what_was_counted_is_told_under_the_names_of_the_field() {
+fn what_was_counted_is_reported_under_the_names_of_the_field() {
     let metrics = Metrics::registered();
     metrics.round_ended("csv", "success", Duration::from_millis(3));
     metrics.round_ended("csv", "error", Duration::from_secs(2));
@@ -60,7 +60,7 @@ fn what_was_counted_is_told_under_the_names_of_the_field() {
 }
 
 #[test]
-fn what_can_be_asked_at_any_time_is_asked_when_the_metrics_are_read() {
+fn current_values_are_read_when_the_metrics_are_read() {
     let metrics = Metrics::registered();
     let waiting = Arc::new(Mutex::new(Some(7)));
     let asked = Arc::clone(&waiting);
@@ -117,7 +117,7 @@ fn the_page_lists_every_metric() {
 }
 
 #[test]
-fn gauges_of_a_program_tell_what_is_there_when_they_are_read() {
+fn gauges_of_a_program_show_the_state_when_they_are_read() {
     let metrics = Metrics::registered();
     let known = Arc::new(Mutex::new(vec![("one", 1), ("two", 0)]));
     let read = Arc::clone(&known);
@@ -157,7 +157,7 @@ fn counters_of_a_program_begin_with_nothing() {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn the_process_tells_of_itself_as_all_exporters_do() {
+fn the_process_reports_about_itself_as_all_exporters_do() {
     let metrics = Metrics::registered();
     metrics.of_the_process();
     let text = metrics.text().unwrap();

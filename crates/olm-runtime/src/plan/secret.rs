@@ -40,7 +40,7 @@ mod tests {
     use crate::plan::{Action, Identity, Plan, Target};
 
     #[test]
-    fn contents_are_sent_and_never_told() {
+    fn contents_are_sent_and_never_reported() {
         let data = SecretData::new([("tls.key", "very secret")]);
         let sent = data.within(&json!({"kind": "Secret"}));
         assert_eq!(

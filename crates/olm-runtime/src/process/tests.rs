@@ -161,7 +161,7 @@ async fn a_standby_begins_no_rounds_and_the_leader_finishes_its_own_before_it_ma
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_standby_that_is_told_to_stop_does() {
+async fn a_standby_stops_on_request() {
     let cluster = cluster();
     let _first = Process::start(&cluster, "first");
     seconds(1).await;
@@ -174,7 +174,7 @@ async fn a_standby_that_is_told_to_stop_does() {
 
 /// Its work must not continue beside the next leader, and its log and exit code show the reason.
 #[tokio::test(start_paused = true)]
-async fn a_process_that_leads_no_more_ends_with_an_error_and_without_its_rounds() {
+async fn a_process_that_lost_the_lease_ends_with_an_error_and_without_its_reconciles() {
     let cluster = cluster();
     let first = Process::start(&cluster, "first");
     seconds(5).await;

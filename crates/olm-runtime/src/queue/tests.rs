@@ -37,7 +37,7 @@ async fn a_key_in_work_comes_again_only_after_done() {
 
 /// Another worker may have requested the key during the reconcile.
 #[tokio::test(start_paused = true)]
-async fn the_end_of_a_round_wakes_who_waits() {
+async fn the_end_of_a_reconcile_wakes_its_waiters() {
     let queue = Queue::new();
     queue.add("a");
     assert_eq!(queue.next().await, "a");
@@ -139,7 +139,7 @@ async fn a_delay_without_end_is_none() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_falls_due_in_a_round_comes_after_it() {
+async fn keys_due_during_a_reconcile_follow_it() {
     let queue = Queue::new();
     queue.add("a");
     assert_eq!(queue.next().await, "a");

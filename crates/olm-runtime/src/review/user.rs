@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn whoever_did_not_say_who_they_are_is_in_no_group_of_those_who_did() {
+    fn unauthenticated_users_are_in_no_group_of_authenticated_ones() {
         let groups = |name: &str, groups: &[&str]| {
             let user = User {
                 name: name.to_owned(),

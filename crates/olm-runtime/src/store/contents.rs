@@ -50,7 +50,7 @@ struct Tombstone {
 
 impl Tombstone {
     /// True if the watch has reported this deletion, and not only that of an earlier object of the same name.
-    fn is_told(&self) -> bool {
+    fn is_seen(&self) -> bool {
         self.told >= Some(self.version)
     }
 }
@@ -131,7 +131,7 @@ impl<T: Object> Contents<T> {
     #[cfg(test)]
     pub(super) fn remembered(&self) -> usize {
         let all = self.tombstones.values();
-        all.filter(|tombstone| tombstone.is_told()).count()
+        all.filter(|tombstone| tombstone.is_seen()).count()
     }
 
     /// Applies a state of an object from the watch or from the answer to a write; stale states change nothing.
@@ -166,9 +166,9 @@ impl<T: Object> Contents<T> {
         Some(Change::Applied { old, new })
     }
 
-    /// Applies a deletion, or a removal from the selection, at the revision's version. `is_told` is true if the watch reported it, and false
+    /// Applies a deletion, or a removal from the selection, at the revision's version. `is_seen` is true if the watch reported it, and false
     /// if one of our writes did it.
-    pub(super) fn delete(&mut self, revision: &Revision, is_told: bool) -> Option<Change<T>> {
+    pub(super) fn delete(&mut self, revision: &Revision, is_seen: bool) -> Option<Change<T>> {
         self.see(revision.version);
         let is_older = |held: &Held<T>| match (held.version(), revision.version) {
             (Some(known), Some(version)) => known <= version,
@@ -184,7 +184,7 @@ impl<T: Object> Contents<T> {
         let version = revision.version.unwrap_or(0);
         let tombstone = self.tombstones.get(&revision.key);
         let told = tombstone.and_then(|tombstone| tombstone.told);
-        let told = if is_told { told.max(Some(version)) } else { told };
+        let told = if is_seen { told.max(Some(version)) } else { told };
         // The watch also reports a removal from the selection as a deletion; the object may return before it is really deleted.
         let is_dead = tombstone.is_some_and(|tombstone| tombstone.is_dead && tombstone.uid == revision.uid);
         if tombstone.is_none_or(|tombstone| tombstone.version <= version) {
@@ -363,8 +363,8 @@ impl<T: Object> Contents<T> {
 
     /// Drops the oldest deletion that the watch has reported. An unreported one is dropped only if there are very many.
     fn forget_a_deletion(&mut self) {
-        let is_told = |key| self.tombstones.get(key).is_some_and(Tombstone::is_told);
-        let told = self.by_age.values().find(|key| is_told(*key));
+        let is_seen = |key| self.tombstones.get(key).is_some_and(Tombstone::is_seen);
+        let told = self.by_age.values().find(|key| is_seen(*key));
         let surplus = self.tombstones.len() > self.most_tombstones.saturating_add(UNTOLD_DELETIONS);
         let first = self.by_age.values().next().filter(|_| surplus);
         let Some(key) = told.or(first).cloned() else {

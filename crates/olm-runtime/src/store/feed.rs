@@ -90,7 +90,7 @@ impl<S: Object + Send + Sync + 'static> Feed<S> {
             // The server selects by labels only.
             watcher::Event::InitApply(object) if !selected(&self.requirements, object.meta()) => {}
             watcher::Event::Apply(object) if !selected(&self.requirements, object.meta()) => {
-                store.told_deleted(&stamp_of(&object));
+                store.on_deleted(&stamp_of(&object));
             }
             watcher::Event::InitApply(object) => {
                 let revision = stamp_of(&object);
@@ -103,11 +103,11 @@ impl<S: Object + Send + Sync + 'static> Feed<S> {
             watcher::Event::Apply(object) => {
                 let revision = stamp_of(&object);
                 match decode(object) {
-                    Ok(object) => store.told_applied(object),
+                    Ok(object) => store.on_applied(object),
                     Err(error) => self.unreadable(&revision, false, error),
                 }
             }
-            watcher::Event::Delete(object) => store.told_deleted(&stamp_of(&object)),
+            watcher::Event::Delete(object) => store.on_deleted(&stamp_of(&object)),
         }
     }
 

@@ -28,7 +28,7 @@ use crate::metrics::Metrics;
 use crate::plan::EventDraft;
 use crate::sync::{Mutex, RwLock};
 
-/// Time that a watch continues without users, so that a key reconciled again does not list anew.
+/// Time that a watch continues without users, so that a key reconciled again does not list again.
 const LINGER: Duration = Duration::from_secs(60);
 
 /// Objects that one watch covers; the kind may be known only at run time.

@@ -23,8 +23,8 @@ trait WatchedStore {
     fn listed(&self, name: &str, state: &State);
     fn relist_ends(&self);
     fn watching_from(&self, version: u64);
-    fn told_applied(&self, name: &str, state: &State);
-    fn told_deleted(&self, name: &str, state: &State);
+    fn on_applied(&self, name: &str, state: &State);
+    fn on_deleted(&self, name: &str, state: &State);
     /// Applies the answer to a create or an update of ours.
     fn absorb(&self, name: &str, state: &State);
     /// Applies the answer to a deletion of ours that names the uid.
@@ -100,11 +100,11 @@ impl<T: Kept> WatchedStore for Store<T> {
     fn watching_from(&self, version: u64) {
         Self::watching_from(self, version);
     }
-    fn told_applied(&self, name: &str, state: &State) {
-        Self::told_applied(self, T::at(name, state));
+    fn on_applied(&self, name: &str, state: &State) {
+        Self::on_applied(self, T::at(name, state));
     }
-    fn told_deleted(&self, name: &str, state: &State) {
-        Self::told_deleted(self, &stamp_of(&T::at(name, state)));
+    fn on_deleted(&self, name: &str, state: &State) {
+        Self::on_deleted(self, &stamp_of(&T::at(name, state)));
     }
     fn absorb(&self, name: &str, state: &State) {
         self.put(T::at(name, state));
@@ -411,9 +411,9 @@ impl<S: WatchedStore> Walk<'_, S> {
     fn tell(&self, event: &Event) {
         let state = (event.uid.clone(), event.version);
         if event.is_there {
-            self.store.told_applied(&event.name, &state);
+            self.store.on_applied(&event.name, &state);
         } else {
-            self.store.told_deleted(&event.name, &state);
+            self.store.on_deleted(&event.name, &state);
         }
     }
 

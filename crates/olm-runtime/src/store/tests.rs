@@ -68,7 +68,7 @@ fn an_older_object_does_not_replace_a_newer_one() {
 fn a_late_answer_does_not_revive_a_deleted_object() {
     let store = Store::new();
     store.put(config_map("a", "1", 5));
-    store.told_deleted(&stamp_of(&config_map("a", "1", 9)));
+    store.on_deleted(&stamp_of(&config_map("a", "1", 9)));
     store.put(config_map("a", "1", 8));
     assert_eq!(known_version(&store), None);
     store.put(config_map("a", "2", 12));
@@ -79,7 +79,7 @@ fn a_late_answer_does_not_revive_a_deleted_object() {
 fn the_deletion_of_a_namesake_is_ignored() {
     let store = Store::new();
     store.put(config_map("a", "2", 12));
-    store.told_deleted(&stamp_of(&config_map("a", "1", 9)));
+    store.on_deleted(&stamp_of(&config_map("a", "1", 9)));
     assert_eq!(known_version(&store), Some(12));
 }
 
@@ -107,7 +107,7 @@ fn a_late_answer_revives_nothing_between_a_list_and_its_watch() {
 
 /// A reconcile deletes many objects while the watch is behind: late events of the watch revive none of them.
 #[test]
-fn many_deletions_of_which_the_watch_has_not_told_are_all_remembered() {
+fn many_deletions_that_the_watch_has_not_reported_are_all_remembered() {
     let store = Store::new();
     store.relist_begins();
     store.relist_ends();
@@ -121,18 +121,18 @@ fn many_deletions_of_which_the_watch_has_not_told_are_all_remembered() {
     }
     assert_eq!(store.len(), 0);
     for number in 0..200 {
-        store.told_applied(config_map(&name(number), &name(number), 10 + number));
+        store.on_applied(config_map(&name(number), &name(number), 10 + number));
         assert_eq!(store.len(), 0, "{number} is back");
     }
     for number in 0..200 {
-        store.told_deleted(&stamp_of(&config_map(&name(number), &name(number), 300 + number)));
+        store.on_deleted(&stamp_of(&config_map(&name(number), &name(number), 300 + number)));
     }
     let remembered = store.read(Contents::remembered);
     assert!(remembered <= 64, "{remembered}");
 }
 
 #[test]
-fn what_a_relist_does_not_show_is_gone_and_told() {
+fn what_a_relist_does_not_show_is_gone_and_reported() {
     let store = Store::new();
     let told = Arc::new(Mutex::new(Vec::new()));
     let log = Arc::clone(&told);
@@ -188,7 +188,7 @@ fn what_was_made_during_a_relist_stays() {
     store.relist_ends();
     store.watching_from(8);
     assert_eq!(known_version(&store), Some(10));
-    store.told_applied(config_map("a", "1", 10));
+    store.on_applied(config_map("a", "1", 10));
     assert_eq!(known_version(&store), Some(10));
 }
 
@@ -223,21 +223,21 @@ fn what_we_deleted_is_gone_at_once_and_old_news_does_not_bring_it_back() {
     store.put(config_map("a", "1", 5));
     store.delete_uid(&NamespacedName::new("ns", "a"), "1");
     assert_eq!(known_version(&store), None);
-    store.told_applied(config_map("a", "1", 7));
+    store.on_applied(config_map("a", "1", 7));
     assert_eq!(
         known_version(&store),
         None,
         "changed by somebody before it was deleted"
     );
-    store.told_applied(config_map("a", "2", 9));
+    store.on_applied(config_map("a", "2", 9));
     assert_eq!(known_version(&store), Some(9));
 }
 
 /// After a restored backup the server's versions start lower than those seen. The store detects it and trusts the next list.
 #[test]
-fn a_server_restored_from_a_backup_is_listed_anew() {
+fn a_server_restored_from_a_backup_is_listed_again() {
     let store = Store::new();
-    store.told_applied(config_map("a", "1", 100));
+    store.on_applied(config_map("a", "1", 100));
     let list = |version: u64, object: &ConfigMap| {
         store.relist_begins();
         store.listed(object.clone());
@@ -248,12 +248,12 @@ fn a_server_restored_from_a_backup_is_listed_anew() {
     assert!(store.shared.history_restarted.notified().now_or_never().is_some());
     list(50, &config_map("a", "1", 40));
     assert_eq!(known_version(&store), Some(40));
-    store.told_applied(config_map("a", "1", 51));
+    store.on_applied(config_map("a", "1", 51));
     assert_eq!(known_version(&store), Some(51));
 }
 
 #[test]
-fn an_object_that_cannot_be_read_keeps_its_last_form_and_is_told_once() {
+fn an_object_that_cannot_be_read_keeps_its_last_form_and_is_reported_once() {
     let store = Store::new();
     store.put(config_map("a", "1", 5));
     let unreadable = stamp_of(&config_map("a", "1", 6));
@@ -268,7 +268,7 @@ fn an_object_that_cannot_be_read_keeps_its_last_form_and_is_told_once() {
     // The late answer to a write of ours is older than the unreadable state.
     store.put(config_map("a", "1", 5));
     assert_eq!(errors(&store)[&unreadable.key], "no number");
-    store.told_applied(config_map("a", "1", 9));
+    store.on_applied(config_map("a", "1", 9));
     assert!(errors(&store).is_empty());
 }
 
@@ -302,7 +302,7 @@ where
 
 /// The Event is on the changed object, where a user who waits for the change sees it.
 #[tokio::test]
-async fn a_listener_that_panics_is_told_on_the_object() {
+async fn a_listener_that_panics_is_reported_on_the_object() {
     let mut set = StoreSet::new();
     let client = client(|_| std::future::pending());
     let store: Store<ConfigMap> = set.add(Watch::new(&client));
@@ -482,14 +482,14 @@ async fn a_store_keeps_only_what_has_the_label_it_asks_for() {
 }
 
 #[test]
-fn a_listener_that_panics_stops_nobody() {
+fn a_listener_that_panics_stops_no_other() {
     let store = Store::new();
     store.on_change(|_| panic!("a bug"));
     let heard = Arc::new(Mutex::new(0));
     let count = Arc::clone(&heard);
     store.on_change(move |_: &Change<ConfigMap>| *count.lock() += 1);
     store.put(config_map("a", "1", 1));
-    store.told_deleted(&stamp_of(&config_map("a", "1", 2)));
+    store.on_deleted(&stamp_of(&config_map("a", "1", 2)));
     assert_eq!(*heard.lock(), 2);
     assert_eq!(known_version(&store), None);
 }

@@ -42,7 +42,7 @@ async fn files_that_change_are_served_with_and_broken_ones_are_not() {
 
 /// A Secret that breaks again, perhaps weeks later, is logged again.
 #[tokio::test(start_paused = true)]
-async fn a_fault_of_the_files_is_told_once_each_time_it_comes() {
+async fn a_fault_of_the_files_is_reported_once_each_time_it_comes() {
     let (written, _here) = Written::of_this_thread();
     let folder = TempDir::new().unwrap();
     let (_config, files) = served(folder.path(), &Authority::new("one"));
@@ -70,7 +70,7 @@ async fn an_authority_of_clients_that_changes_is_taken_up() {
 }
 
 #[test]
-fn what_cannot_be_served_with_is_told_by_its_file() {
+fn what_cannot_be_served_with_is_reported_by_its_file() {
     let folder = TempDir::new().unwrap();
     let authority = Authority::new("one");
     let begin = |files: &TlsFiles| {
@@ -113,7 +113,7 @@ fn no_text_of_a_key_pair_has_the_key() {
 
 /// A resumed session would not verify the client's certificate again, although it may have expired.
 #[test]
-fn who_shows_a_certificate_shows_it_each_time() {
+fn client_certificates_disable_session_resumption() {
     let folder = TempDir::new().unwrap();
     let authority = Authority::new("one");
     let files = authority.files(folder.path(), None);
@@ -130,7 +130,7 @@ fn who_shows_a_certificate_shows_it_each_time() {
 
 /// Go, and so the API server, uses the last one.
 #[test]
-fn of_several_common_names_the_last_counts() {
+fn the_last_of_several_common_names_counts() {
     let mut params = rcgen::CertificateParams::new(Vec::<String>::new()).unwrap();
     params.distinguished_name = rcgen::DistinguishedName::new();
     params

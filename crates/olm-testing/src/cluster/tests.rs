@@ -285,7 +285,7 @@ async fn lists_come_in_pages_and_by_labels() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_tells_changes_in_order_through_breaks_holds_and_lost_history() {
+async fn a_watch_reports_changes_in_order_through_breaks_holds_and_lost_history() {
     let (cluster, client, _) = cluster();
     let api: Api<ServiceAccount> = Api::all(client);
     let config = watcher::Config::default().labels("on=1").page_size(1);

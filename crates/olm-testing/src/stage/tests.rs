@@ -39,7 +39,7 @@ fn count(stage: &Stage, name: &str) -> usize {
 }
 
 #[test]
-fn of_several_processes_only_the_one_that_makes_the_last_write_is_killed() {
+fn only_the_process_that_makes_the_last_write_is_killed() {
     let mut stage = Stage::of(vec![writer("a"), writer("b")]);
     stage.as_user(|cluster| {
         cluster.put(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "ns"}}));

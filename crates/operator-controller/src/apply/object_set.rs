@@ -117,7 +117,7 @@ struct ReadObject {
     is_kept: bool,
 }
 
-/// What is known of an object since it was applied.
+/// State of an object since it was applied.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Known {
     /// It was applied, and had this `resourceVersion` and generation then. Not every kind has generations.

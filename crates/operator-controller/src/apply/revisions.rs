@@ -143,7 +143,7 @@ pub fn decide_revision(
         let is_same = has_phases && spec.collision_protection == protection;
         if is_active && is_same {
             let set = object_set(&name, spec.revision, &packed.phases, desired);
-            // What is being deleted takes no new finalizers.
+            // A revision that is being deleted accepts no new finalizers.
             let is_stale = newest.metadata.deletion_timestamp.is_none() && !is_up_to_date(newest, &set);
             let update = is_stale.then(|| apply_set(&name, set));
             let secrets = packed.secrets.into_iter().filter(|_| !desired.has_secrets);

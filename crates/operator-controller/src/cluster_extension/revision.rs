@@ -1,4 +1,4 @@
-//! What a revision is made from, and whether the newest one still is what the extension wants. Pure.
+//! Inputs of a revision, and whether the newest one still matches the extension. Pure.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -379,7 +379,7 @@ fn v1_a_missing_namespace_is_waited_for() {
 }
 
 #[test]
-fn v1_an_object_of_somebody_else_is_a_collision_until_it_goes() {
+fn v1_an_object_of_another_user_is_a_collision_until_it_is_deleted() {
     let mut env = TestEnv::new();
     env.put(json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"namespace": "ns", "name": "a"}}));
     env.extension(&json!({"version": "1.0.0"}));

@@ -1,4 +1,4 @@
-//! What a bundle must meet to be a candidate: channel, range, successor, version of OpenShift.
+//! Requirements for a candidate bundle: channel, range, successor, version of OpenShift.
 
 use std::collections::BTreeSet;
 

@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_command_lines_are_told_in_upstreams_words() {
+    fn wrong_command_lines_are_reported_in_upstreams_words() {
         for (given, expected) in [
             ("opm render c --bogus=1", "unknown flag: --bogus"),
             ("opm init x -z", "unknown shorthand flag: 'z' in -z"),

@@ -38,7 +38,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bundles_without_image_are_told_together() {
+    fn bundles_without_image_are_reported_together() {
         let bundle = |name: &str, image: &str| {
             let blob = json!({"schema": "olm.bundle", "name": name, "package": "p", "image": image});
             Blob::from_value(blob).expect("blob")

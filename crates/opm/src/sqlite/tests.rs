@@ -161,7 +161,7 @@ fn the_oldest_databases_are_read_too() {
 }
 
 #[test]
-fn other_databases_and_broken_ones_are_told() {
+fn other_databases_and_broken_ones_are_reported() {
     let (_dir, path) = database("CREATE TABLE package (name TEXT)");
     let error = format!("{:#}", read(&path).expect_err("no catalog"));
     assert!(

@@ -80,7 +80,7 @@ async fn cat_009_the_catalog_of_a_mounted_config_map_is_served() {
 }
 
 #[test]
-fn cat_009_a_config_map_that_is_no_catalog_is_told_in_the_termination_log() {
+fn cat_009_a_config_map_that_is_no_catalog_is_reported_in_the_termination_log() {
     let dir = tempfile::tempdir().expect("folder");
     mounted(
         dir.path(),

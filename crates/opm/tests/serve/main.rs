@@ -138,7 +138,7 @@ async fn a_rendered_catalog_is_served_until_sigterm() {
 }
 
 #[test]
-fn the_probe_tells_health_by_exit_code_and_text() {
+fn the_probe_reports_health_by_exit_code_and_text() {
     let dir = tempfile::tempdir().expect("folder");
     let catalog = catalog(dir.path(), &["1.0.0"]);
     let serving = Serving::start(&[text(&catalog)]);
@@ -158,7 +158,7 @@ fn the_probe_tells_health_by_exit_code_and_text() {
 }
 
 #[test]
-fn what_cannot_be_served_is_told_in_the_termination_log() {
+fn what_cannot_be_served_is_reported_in_the_termination_log() {
     let dir = tempfile::tempdir().expect("folder");
     let catalog = catalog(dir.path(), &["1.0.0"]);
     std::fs::write(catalog.join("broken.yaml"), "schema: olm.channel\nname: [\n").expect("file");
@@ -184,7 +184,7 @@ fn what_cannot_be_served_is_told_in_the_termination_log() {
 }
 
 #[test]
-fn a_port_in_use_is_told() {
+fn a_port_in_use_is_reported() {
     let dir = tempfile::tempdir().expect("folder");
     let catalog = catalog(dir.path(), &["1.0.0"]);
     let taken = TcpListener::bind("[::]:0").expect("port");

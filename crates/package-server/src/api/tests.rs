@@ -253,7 +253,7 @@ async fn there_are_no_profiles() {
 }
 
 #[tokio::test]
-async fn whoever_is_not_allowed_is_told_so() {
+async fn forbidden_requests_are_reported() {
     let lab = Lab::new();
     let eve = [("x-remote-user", "eve"), ("x-remote-group", "tenants")];
     let path = format!("{BASE}/namespaces/ns/packagemanifests");
@@ -348,7 +348,7 @@ async fn headers_of_the_api_server_count_only_from_the_api_server() {
 }
 
 #[tokio::test]
-async fn tokens_say_who_somebody_is() {
+async fn tokens_identify_users() {
     let lab = Lab::new();
     let path = format!("{BASE}/packagemanifests");
     let with = async |value: &str| {
@@ -400,7 +400,7 @@ async fn while_the_api_server_cannot_be_asked_discovery_is_answered_and_nothing_
 }
 
 #[tokio::test]
-async fn discovery_is_told_in_documents_and_schemas_not_twice() {
+async fn discovery_is_described_in_documents_and_schemas_not_twice() {
     let lab = Lab::new();
     let aggregated = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
     assert_eq!(lab.get_with("/apis", ("accept", aggregated)).await.code, 406);

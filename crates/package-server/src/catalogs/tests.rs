@@ -160,7 +160,7 @@ async fn a_catalog_that_is_away_hides_no_other() {
 
 /// A user who may write CatalogSources can name a server that accepts connections and never answers.
 #[tokio::test]
-async fn silent_catalogs_of_tenants_hold_up_none_that_everybody_sees() {
+async fn unresponsive_catalogs_of_tenants_delay_no_global_catalog() {
     let lab = Lab::new();
     let folder = test_env::catalog(&[("demo", &["1.0.0"])]);
     let registry = Registry::of(folder.path()).await;
@@ -185,7 +185,7 @@ async fn silent_catalogs_of_tenants_hold_up_none_that_everybody_sees() {
 
 /// One user may write any number of CatalogSources.
 #[tokio::test]
-async fn silent_catalogs_of_one_tenant_hold_up_no_other_tenant() {
+async fn unresponsive_catalogs_of_one_tenant_delay_no_other_tenant() {
     let lab = Lab::new();
     let folder = test_env::catalog(&[("demo", &["1.0.0"])]);
     let registry = Registry::of(folder.path()).await;
@@ -220,7 +220,7 @@ async fn a_deleted_source_takes_its_packages_along_and_one_made_anew_begins_with
 }
 
 #[tokio::test]
-async fn pkg_003_what_a_source_says_of_itself_is_told_at_once_and_reads_nothing() {
+async fn pkg_003_the_description_of_a_source_is_served_at_once_and_reads_nothing() {
     let lab = Lab::new();
     let folder = test_env::catalog(&[("demo", &["1.0.0"])]);
     let registry = Registry::of(folder.path()).await;

@@ -109,7 +109,7 @@ fn arch_016_a_namespace_sees_its_own_catalogs_and_the_global_ones_alone() {
 }
 
 #[test]
-fn without_a_global_namespace_everybody_sees_their_own() {
+fn without_a_global_namespace_each_namespace_sees_its_own() {
     let mut index = index(vec![
         catalog("", "odd", 0, &[package("a", &[])]),
         catalog("ns", "own", 0, &[]),
@@ -139,7 +139,7 @@ fn selectors_choose_what_is_listed() {
 }
 
 #[test]
-fn of_several_packages_of_a_name_the_same_is_always_got() {
+fn the_choice_among_packages_of_one_name_is_stable() {
     let a = package("a", &[]);
     let get = |catalogs: Vec<Catalog>| {
         let found = index(catalogs)

@@ -114,7 +114,7 @@ fn pkg_003_a_package_is_described_as_upstream_does() {
 }
 
 #[test]
-fn pkg_002_channels_are_told_by_name_with_their_heads_and_the_default() {
+fn pkg_002_channels_are_listed_by_name_with_their_heads_and_the_default() {
     let (old, new) = (
         head("demo.v1", json!({}), &json!({})),
         head("demo.v2", json!({}), &json!({})),
@@ -144,7 +144,7 @@ fn pkg_002_channels_are_told_by_name_with_their_heads_and_the_default() {
 }
 
 #[test]
-fn a_channel_without_head_is_left_out_and_the_first_of_the_others_speaks() {
+fn a_channel_without_head_is_left_out_and_the_first_other_one_counts() {
     let good = head("demo.v1", json!({}), &json!({"from": "good"}));
     let listed = registry_package("stable", &[("stable", None), ("beta", None), ("alpha", None)]);
     let known = channels([("beta", channel(&good)), ("alpha", channel(&good))]);
@@ -158,7 +158,7 @@ fn a_channel_without_head_is_left_out_and_the_first_of_the_others_speaks() {
 }
 
 #[test]
-fn without_a_default_channel_the_first_speaks_and_there_is_no_picture() {
+fn without_a_default_channel_the_first_counts_and_there_is_no_icon() {
     let icon = json!({"icon": [{"base64data": "aGVsbG8=", "mediatype": "image/png"}]});
     let head = head("demo.v1", icon, &json!({"from": "alpha"}));
     let known = channels([("alpha", channel(&head))]);
@@ -178,7 +178,7 @@ fn without_a_default_channel_the_first_speaks_and_there_is_no_picture() {
 }
 
 #[test]
-fn dpr_010_deprecations_are_told_where_they_are() {
+fn dpr_010_deprecations_are_reported_at_their_place() {
     let head = head("demo.v1", json!({}), &json!({}));
     let mut entries = EntryLists::default();
     entries.add(bundle("alpha", "demo.v1", "1.0.0"));
@@ -211,7 +211,7 @@ fn dpr_010_deprecations_are_told_where_they_are() {
 }
 
 #[test]
-fn versions_are_told_newest_first() {
+fn versions_are_listed_newest_first() {
     let mut lists = EntryLists::default();
     for (name, version) in [
         ("six", "0.6.1"),
@@ -373,7 +373,7 @@ fn a_text_that_yaml_read_as_a_boolean_or_number_hides_no_package() {
 }
 
 #[test]
-fn of_apis_only_what_people_look_for_is_told() {
+fn only_identifying_fields_of_apis_are_listed() {
     let definition = json!({"name": "a.example.com", "version": "v1", "kind": "A", "description": "",
         "specDescriptors": [{"path": "x"}], "unknown": 1, "group": "example.com"});
     let service = json!({"name": "b", "group": "g", "version": "v1", "kind": "B", "deploymentName": "d",

@@ -63,7 +63,7 @@ fn golden() -> Option<Value> {
 }
 
 #[test]
-fn pkg_001_a_packagemanifest_is_told_as_upstream_does() {
+fn pkg_001_a_packagemanifest_is_served_as_upstream_does() {
     let Some(golden) = golden() else { return };
     let told = read(rendering(Shape::Object, Include::None).single(item("golden", "demo")));
     for field in ["apiVersion", "kind", "metadata", "spec"] {
@@ -209,7 +209,7 @@ fn what_a_package_has_ready_is_sent_as_it_is() {
 }
 
 #[test]
-fn an_age_that_is_not_known_is_said_to_be_so() {
+fn an_unknown_age_is_reported_as_unknown() {
     let mut item = item("ns", "demo");
     let age = |item: &Item| {
         let told = read(rendering(Shape::Table, Include::None).single(item.clone()));

@@ -338,7 +338,7 @@ async fn a_user_of_many_groups_is_answered_and_a_stranger_with_such_a_head_is_no
 
 /// Each unread head and response waits in memory.
 #[tokio::test]
-async fn whoever_is_not_the_api_server_has_few_requests_at_once() {
+async fn clients_other_than_the_api_server_have_few_concurrent_requests() {
     let server = Server::start().await;
     let other = server.tls(None, b"h2").await.unwrap();
     assert_eq!(streams(other).await, STREAMS);
@@ -362,7 +362,7 @@ fn large() -> Packages {
 
 /// A stream without a window writes nothing, so its socket does not stall.
 #[tokio::test]
-async fn an_answer_that_nobody_takes_ends_and_what_it_held_goes() {
+async fn an_answer_without_a_reader_ends_and_releases_its_memory() {
     for path in ["packagemanifests", "namespaces/ns/packagemanifests/large"] {
         let packages = large();
         // One reference of each piece is the test's.
@@ -417,7 +417,7 @@ async fn at_the_end_requests_are_finished() {
 }
 
 #[tokio::test]
-async fn it_listens_on_all_addresses_unless_one_is_said() {
+async fn it_listens_on_all_addresses_unless_one_is_given() {
     let listener = listen(None, 0).await.unwrap();
     let port = listener.local_addr().unwrap().port();
     TcpStream::connect(("127.0.0.1", port)).await.unwrap();

@@ -96,7 +96,7 @@ fn pod<'a>(objects: &'a [Value], program: &str) -> &'a Value {
 
 /// OpenShift uses another name.
 #[test]
-fn mt_010_the_namespace_for_global_operators_has_the_name_that_is_said() {
+fn mt_010_the_namespace_for_global_operators_has_the_configured_name() {
     for (values, namespace) in [
         ("{}", "operators"),
         ("operator_namespace: openshift-operators", "openshift-operators"),
@@ -513,7 +513,7 @@ fn leaves(value: &Value, start: &str, found: &mut BTreeSet<String>) {
 /// The reference has one row for each value, and no other rows. `olm.x`, `catalog.x`, `package.x`, `catalogd.x` and
 /// `operatorController.x` may share the row `PROGRAM.x`.
 #[test]
-fn each_value_stands_in_the_reference() {
+fn each_value_is_in_the_reference() {
     let text = fs::read_to_string(folder().join("values.yaml")).unwrap();
     let values: Value = serde_saphyr::from_str(&text).unwrap();
     let mut wanted = BTreeSet::new();

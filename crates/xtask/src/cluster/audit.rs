@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn writes_are_told_from_reads_and_refusals() {
+    fn writes_are_distinguished_from_reads_and_refusals() {
         let events = parse(&format!("{LINE}\n")).unwrap();
         assert!(events[0].is_write());
         assert_eq!(events[0].object_ref.as_ref().unwrap().resource, "namespaces");

@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn the_kind_of_an_image_is_told_by_its_files() {
+    fn the_kind_of_an_image_is_determined_by_its_files() {
         let folder = tempfile::tempdir().unwrap();
         for (name, is_oci) in [
             ("oci-layout", true),

@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_asked_in_a_tenants_name_is_an_impersonation_and_nothing_else() {
+    fn requests_on_behalf_of_a_tenant_are_impersonations_and_nothing_else() {
         let rights = [
             right("impersonate", "", "serviceaccounts"),
             right("get", "", "pods"),
@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_said_more_of_somebody_needs_a_right_of_its_own() {
+    fn extra_fields_of_an_impersonated_user_need_their_own_right() {
         let rights = [
             right("impersonate", "", "serviceaccounts"),
             right("impersonate", "authentication.k8s.io", "userextras/example.com"),

@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wide_right_without_a_reason_and_a_reason_without_a_right_are_told() {
+    fn a_wide_right_without_a_reason_and_a_reason_without_a_right_are_reported() {
         let mut reasons = Reasons::read().unwrap();
         let escalate = chart().iter().filter(|right| right.verb == "escalate").count();
         assert!(escalate > 0);

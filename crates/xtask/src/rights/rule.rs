@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn of_two_rights_the_one_that_allows_less_is_the_narrower() {
+    fn the_right_that_allows_less_is_the_narrower() {
         let named = right("get", "", "pods", &["x"], None);
         let order = [
             right("get", "", "pods", &["x"], Some("n")),

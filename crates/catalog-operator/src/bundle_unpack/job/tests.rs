@@ -147,7 +147,7 @@ fn secrets_deadline_tag_and_name_follow_what_is_asked_for() {
 }
 
 #[test]
-fn names_are_told_from_others() {
+fn names_are_distinguished_from_other_words() {
     let names = [
         name_of_image("a"),
         name_for_catalog("a", "b"),
@@ -297,7 +297,7 @@ fn what_cannot_be_proved_is_not_believed() {
 
 /// A node was lost, the tag has moved, and another pod of the Job wrote other content.
 #[test]
-fn of_two_pods_the_one_that_wrote_last_counts() {
+fn the_pod_that_wrote_last_counts() {
     let left = Left::of("r/b:v1");
     let mut older = left.pods[0].clone();
     older["metadata"]["name"] = json!("a");

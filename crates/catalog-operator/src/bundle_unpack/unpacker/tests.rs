@@ -243,7 +243,7 @@ async fn a_bundle_that_is_no_longer_on_disk_is_fetched_again() {
 
 /// A first request that returned at once used to block everything else meanwhile.
 #[tokio::test]
-async fn a_large_bundle_keeps_nobody_waiting() {
+async fn a_large_bundle_delays_no_other() {
     let csv =
         "apiVersion: operators.coreos.com/v1alpha1\nkind: ClusterServiceVersion\nmetadata: {name: a.v1}\n";
     let large = "kind: ConfigMap\napiVersion: v1\nmetadata: {name: x}\ndata:\n  k: v\n";
@@ -264,7 +264,7 @@ async fn a_large_bundle_keeps_nobody_waiting() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_silent_registry_is_asked_again_without_anybody_asking() {
+async fn an_unresponsive_registry_is_retried_without_a_new_request() {
     let rig = rig(vec![
         error(UnpackClass::Unreachable),
         error(UnpackClass::Unreachable),
@@ -296,7 +296,7 @@ async fn silence_beyond_the_deadline_is_a_failure() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn refused_image_is_tried_anew_after_its_time() {
+async fn refused_image_is_retried_after_its_time() {
     let rig = rig(vec![error(UnpackClass::Unauthorized), bundle()]);
     rig.ask("one");
     wait(2).await;

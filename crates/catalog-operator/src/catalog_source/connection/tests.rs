@@ -85,7 +85,7 @@ async fn cat_021_an_unreachable_address_fails_and_connects_when_it_appears() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_broken_connection_is_noticed_and_made_anew() {
+async fn a_broken_connection_is_noticed_and_opened_again() {
     let (server, port) = testing::answer_anywhere().await;
     let (connections, _woken) = connections();
     let endpoint = endpoint(port, "1");

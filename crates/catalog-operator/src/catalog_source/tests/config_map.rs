@@ -82,7 +82,7 @@ fn a_config_map_that_gets_no_owner_is_served_without() {
 }
 
 #[test]
-fn a_config_map_that_cannot_be_owned_is_told_in_upstreams_words() {
+fn a_config_map_that_cannot_be_owned_is_reported_in_upstreams_words() {
     let observed = owned_by(Some(vec![]));
     let told = |class: FailureClass| {
         let (_, verdict) = decide::decide(&observed, now());
@@ -268,7 +268,7 @@ fn another_version_of_the_same_content_needs_no_other_pod() {
 }
 
 #[test]
-fn what_the_status_says_of_a_version_is_said_once() {
+fn the_status_of_a_version_is_reported_once() {
     let mut observed = converge(with(version(7, "same")));
     let mut status = status_of(&observed);
     let reference = status.config_map_reference.as_mut().unwrap();
@@ -283,7 +283,7 @@ fn what_the_status_says_of_a_version_is_said_once() {
 }
 
 #[tokio::test]
-async fn cat_009_a_missing_config_map_is_told_and_what_runs_stays() {
+async fn cat_009_a_missing_config_map_is_reported_and_what_runs_stays() {
     for (state, cause) in [
         (ConfigMapState::Missing, "configmaps \"content\" not found"),
         (

@@ -188,7 +188,7 @@ fn tpl_008_the_version_of_the_cluster_is_looked_at_again() {
 
 /// If the cluster is upgraded before the image is pushed, the old catalog is kept, and this is reported.
 #[test]
-fn tpl_009_an_image_that_is_not_there_when_the_cluster_is_upgraded_is_told_and_the_old_one_serves() {
+fn tpl_009_an_image_that_is_not_there_when_the_cluster_is_upgraded_is_reported_and_the_old_one_serves() {
     let before = converge(observed(templated(TEMPLATE, None), Some("v1.25.3")));
     let mut after = converge(observed(templated(TEMPLATE, None), Some("v1.26.0")));
     let new = named(Pod::clone(&after.pods[0]), "cat-2");

@@ -131,7 +131,7 @@ fn the_service_hash_is_upstreams() {
 }
 
 #[test]
-fn what_differs_is_put_right() {
+fn differences_are_corrected() {
     type Row = (&'static str, fn(&mut Observed), &'static str);
     let rows: Vec<Row> = vec![
         (

@@ -50,7 +50,7 @@ fn cat_017_the_interval_of_polls_is_the_specs_within_bounds() {
 }
 
 #[test]
-fn an_interval_that_cannot_be_read_is_told_in_upstreams_words_and_the_catalog_serves() {
+fn an_interval_that_cannot_be_read_is_reported_in_upstreams_words_and_the_catalog_serves() {
     let source = polled(Some("45mError.code"));
     let mut observed = converged(source);
     observed.connection = ConnectionState::Connecting;

@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn a_wrong_spec_is_told_and_nothing_is_made() {
+fn a_wrong_spec_is_reported_and_nothing_is_made() {
     for (spec, text) in [
         (json!({"sourceType": "nope"}), "unknown sourcetype: nope"),
         (

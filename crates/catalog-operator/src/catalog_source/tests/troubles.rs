@@ -9,7 +9,7 @@ fn told(pod: Pod) -> CatalogSourceStatus {
 }
 
 #[test]
-fn an_image_that_cannot_be_pulled_is_told_once_whatever_the_kubelet_does() {
+fn an_image_that_cannot_be_pulled_is_reported_once_whatever_the_kubelet_does() {
     let pod = Pod::clone(&converged(image_source()).pods[0]);
     let cause = "rpc error: code = NotFound desc = not found";
     let pulling = told(waiting(pod.clone(), "ErrImagePull", cause));
@@ -68,7 +68,7 @@ fn other_troubles_name_pod_and_cause() {
 
 /// Each different text would be written, and trigger resolution in all namespaces that see the catalog.
 #[test]
-fn a_server_that_keeps_ending_is_told_once_whatever_the_kubelet_does() {
+fn a_server_that_keeps_ending_is_reported_once_whatever_the_kubelet_does() {
     let made = Pod::clone(&converged(image_source()).pods[0]);
     let with = |restarts: i32, started: bool, state: Value, last: Value| {
         told(with_status(
@@ -149,7 +149,7 @@ fn refused(index: usize, class: FailureClass) -> CatalogSourceStatus {
 }
 
 #[test]
-fn refusals_are_told_in_upstreams_words() {
+fn refusals_are_reported_in_upstreams_words() {
     let texts: Vec<String> = (0..5)
         .map(|index| refused(index, FailureClass::Forbidden).message.unwrap())
         .collect();

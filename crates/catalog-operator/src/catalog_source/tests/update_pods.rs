@@ -260,7 +260,7 @@ fn a_pod_with_a_copy_of_broken_content_is_replaced_at_the_next_poll() {
 }
 
 #[test]
-fn a_pod_that_looks_for_long_is_told() {
+fn a_pod_that_looks_for_long_is_reported() {
     let mut observed = asked(Some(NEW));
     let mut pod = made(&observed);
     observed.update_pods = vec![Arc::new(pod.clone())];
@@ -281,7 +281,7 @@ fn a_pod_that_looks_for_long_is_told() {
 
 /// The process may end between the two.
 #[test]
-fn of_two_pods_that_serve_the_one_that_took_over_stays() {
+fn the_serving_pod_that_took_over_stays() {
     let mut observed = asked(Some(OLD));
     let mut promoted = pulled(ready(named(wanted_pod(&observed), "cat-2")), NEW);
     promoted.metadata.creation_timestamp = Some(Time(earlier(1)));
@@ -365,7 +365,7 @@ fn the_pod_that_looks_is_under_the_policy_of_the_catalog_and_not_in_its_service(
 
 /// A retry does not resolve an exceeded quota, so it is reported.
 #[test]
-fn a_quota_that_is_in_the_way_is_told() {
+fn a_quota_that_is_in_the_way_is_reported() {
     let observed = asked(Some(NEW));
     let (plan, verdict) = decide::decide(&observed, now());
     let message = |code| {
@@ -383,7 +383,7 @@ fn a_quota_that_is_in_the_way_is_told() {
 }
 
 #[test]
-fn a_pod_that_looks_and_cannot_start_is_told_while_the_catalog_serves() {
+fn a_pod_that_looks_and_cannot_start_is_reported_while_the_catalog_serves() {
     let mut observed = asked(Some(NEW));
     observed.update_pods = vec![Arc::new(waiting(made(&observed), "ErrImagePull", "not found"))];
     let observed = told(observed);
@@ -416,7 +416,7 @@ fn newer_content_takes_the_place_of_a_pod_that_is_not_ready() {
 }
 
 #[test]
-fn a_poll_that_nothing_could_be_done_about_is_not_told() {
+fn a_poll_that_nothing_could_be_done_about_is_not_reported() {
     let observed = asked(Some(NEW));
     let (plan, verdict) = decide::decide(&observed, now());
     assert_eq!(plan.actions.len(), 1);

@@ -1,4 +1,4 @@
-//! What may become of a definition, and what may not.
+//! Changes of a definition that are allowed, and those that are refused.
 
 use olm_runtime::plan::merge_patch;
 
@@ -40,7 +40,7 @@ fn a_stored_version_must_stay_defined() {
 
 /// The text names the commands, which an API server takes: it asks for the version that is written now among the stored ones.
 #[test]
-fn what_prunes_the_stored_versions_is_told() {
+fn what_prunes_the_stored_versions_is_reported() {
     let definition = |versions: &[(&str, bool)], stored: &[&str]| {
         let versions: Vec<_> = versions
             .iter()
@@ -118,7 +118,7 @@ fn only_a_schema_that_asks_for_something_else_is_a_change() {
     for (new, is_change) in rows {
         let found = changed_schemas(&crd(true, old.clone()), &crd(true, new.clone()));
         assert_eq!(!found.is_empty(), is_change, "{new}");
-        // A version that is not served before and after has nobody to be held against it.
+        // A version that is not served before and after has no objects to check.
         assert!(changed_schemas(&crd(false, old.clone()), &crd(true, new.clone())).is_empty());
         assert!(changed_schemas(&crd(true, old.clone()), &crd(false, new)).is_empty());
     }
@@ -141,7 +141,7 @@ fn crd_notes_the_csv_it_came_with() {
     );
 }
 
-/// A second plan adds its note, those of vanished ClusterServiceVersions go.
+/// A second plan adds its annotation; those of deleted ClusterServiceVersions are removed.
 #[test]
 fn notes_of_vanished_csvs_are_dropped() {
     let mut current =
@@ -193,7 +193,7 @@ fn a_conversion_that_says_nothing_is_none_at_once() {
     }
 }
 
-/// Found by fuzzing: what was dropped as empty came back as a change in the next round.
+/// Found by fuzzing: a field dropped as empty returned as a change in the next reconcile.
 #[test]
 fn a_field_of_empty_values_is_absent_at_once() {
     for names in [
@@ -236,7 +236,7 @@ fn injected_conversion_ca_survives() {
     );
 }
 
-/// A bundle's definition says nothing of conversion, or none: while an operator serves it, it stays.
+/// A bundle's definition has no conversion, or strategy `None`: while an operator serves the conversion, it stays.
 #[test]
 fn a_conversion_that_an_operator_serves_stays() {
     let served = json!({"strategy": "Webhook", "webhook": {"conversionReviewVersions": ["v1"],
@@ -254,7 +254,7 @@ fn a_conversion_that_an_operator_serves_stays() {
     }
     let none = json!({"spec": {"group": "g"}});
     assert_eq!(merge_patch(&none, &merged(&none, &none, |_| true, true)), None);
-    // A default is nothing that somebody serves: the first webhook of a definition must not be kept out by it.
+    // No operator serves a default value, so it must not block the first webhook of a definition.
     let default = json!({"spec": {"group": "g", "conversion": {"strategy": "None"}}});
     let wanted = json!({"spec": {"group": "g", "conversion": served}});
     assert_eq!(
@@ -263,7 +263,7 @@ fn a_conversion_that_an_operator_serves_stays() {
     );
 }
 
-/// What an author wrote in the wrong shape is for the API server to refuse, and for nobody to fall over.
+/// Values of the wrong type are left to the API server to refuse, and must not cause a panic.
 #[test]
 fn definitions_of_any_shape_are_merged() {
     let shapes = [

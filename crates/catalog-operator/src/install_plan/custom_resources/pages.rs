@@ -19,7 +19,7 @@ use crate::object;
 
 /// Objects in a page.
 const PAGE: u32 = 500;
-/// What a page may have in bytes; one with more is asked for again with fewer objects.
+/// Maximum bytes of a page; a larger page is requested again with fewer objects.
 const PAGE_BOUND: usize = 4 << 20;
 /// Objects named beside the first one that does not fit.
 const MAX_OTHERS: usize = 4;
@@ -40,8 +40,8 @@ pub(super) enum ReadError {
 }
 
 impl ReadError {
-    /// For the plan's readers, in words that stay the same from one try to the next. What a conversion webhook says may repeat
-    /// what is in the objects, which is not for all of them.
+    /// A message for readers of the plan that is the same for each attempt. The response of a conversion webhook is left out,
+    /// because it may contain values of the objects, which not all readers may see.
     pub(super) fn message(&self) -> String {
         match self {
             Self::Refused(kube::Error::Api(status)) => {

@@ -1,4 +1,4 @@
-//! The objects of a plan's steps, from wherever their manifests say.
+//! The objects of a plan's steps, from the sources that their manifests name.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -109,7 +109,7 @@ async fn read_objects(
         Manifest::ConfigMap(reference) => {
             let (from, name) = (&reference.namespace, &reference.name);
             if *from != namespace && *from != reads.global_namespace() {
-                // Who may write a plan, or had one made, does not have OLM read for them what they may not.
+                // Authors of a plan must not use OLM to read objects that they may not read.
                 return Ok(Err(NoObject::lasting(format!(
                     "configmap {from}/{name} cannot be used from namespace {namespace}"
                 ))));

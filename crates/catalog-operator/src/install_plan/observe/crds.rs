@@ -1,4 +1,4 @@
-//! What else there is to know of CustomResourceDefinitions that a plan changes.
+//! Further facts about CustomResourceDefinitions that a plan changes.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,7 +19,7 @@ fn upgrades(observed: &Observed) -> impl Iterator<Item = (usize, &Step, &KnownSt
     })
 }
 
-/// Who upgrades itself shares with nobody: the plan's own ClusterServiceVersions do not count, nor do those they replace.
+/// An upgrade shares nothing: the plan's own ClusterServiceVersions do not count, nor do those they replace.
 pub(super) fn other_owners(reads: &impl Reads, observed: &Observed) -> BTreeMap<String, usize> {
     let namespace = observed.namespace();
     let own = own_csvs(observed);
@@ -29,7 +29,8 @@ pub(super) fn other_owners(reads: &impl Reads, observed: &Observed) -> BTreeMap<
         .collect();
     let count = |crd: &String, current: &Value| {
         let noted: BTreeSet<&str> = crd_upgrade::installed_alongside(current).collect();
-        // Anybody may write a ClusterServiceVersion that says it owns what it likes; the note is made with the definition.
+        // Any user may write a ClusterServiceVersion that claims any definition; the annotation is only written with the
+        // definition.
         let is_proven = |owner: &NamespacedName| noted.contains(owner.to_string().as_str());
         let owners = reads.crd_owners(crd);
         let others = owners.iter().filter(|owner| is_proven(owner) && !is_own(owner));
@@ -57,7 +58,7 @@ fn own_csvs(observed: &Observed) -> BTreeSet<String> {
         left.extend(of_plan(&name));
         left.extend(observed.find_csv(&name).and_then(|csv| csv.spec.replaces.clone()));
         if !own.insert(name) {
-            // A circle of those that replace each other.
+            // A cycle of ClusterServiceVersions that replace each other.
             left.retain(|name| !own.contains(name));
         }
     }

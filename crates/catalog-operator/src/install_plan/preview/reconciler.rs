@@ -106,7 +106,7 @@ mod tests {
 
     use super::*;
 
-    /// Every other plan costs no look.
+    /// Other plans cost no read.
     #[test]
     fn only_plans_with_steps_that_wait_and_have_none_get_a_preview() {
         let step = json!({"resolving": "a.v1", "status": "Unknown", "resource": {"sourceName": "", "sourceNamespace": "",

@@ -1,4 +1,4 @@
-//! What is told of a plan, from what was read.
+//! Contents of a plan's preview, composed from what was read.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -71,7 +71,7 @@ fn by_a_plan(keys: &[&str]) -> Value {
 }
 
 #[test]
-fn objects_are_told_by_name_and_field() {
+fn objects_are_reported_by_name_and_field() {
     let owned = json!({"name": "config", "ownerReferences": [{"kind": "ClusterServiceVersion", "uid": "1"}]});
     let config = |data: Value| json!({"metadata": {"name": "config"}, "data": data});
     let mut current = config(json!({"a": "1", "gone": "1", "same": "1", "theirs": "1"}));
@@ -124,9 +124,9 @@ fn objects_are_told_by_name_and_field() {
     assert!(!preview.to_annotation().contains("s3cret"));
 }
 
-/// Whoever may not read a Secret could otherwise guess what is in it, a plan a guess.
+/// Users who may not read a Secret could otherwise guess its content with one plan for each guess.
 #[test]
-fn of_a_secret_nothing_is_told_but_its_keys() {
+fn only_the_keys_of_a_secret_are_reported() {
     let of_csv = json!({"name": "s", "ownerReferences": [{"kind": "ClusterServiceVersion", "uid": "1"}]});
     let secret = |password: &str| json!({"metadata": of_csv, "data": {"password": password}});
     let told = |guess: Value| {
@@ -145,7 +145,7 @@ fn of_a_secret_nothing_is_told_but_its_keys() {
     );
 }
 
-/// OLM reads everything; who makes plans does not. What is told must not depend on values that they cannot read.
+/// OLM reads everything; authors of plans do not. A preview must not depend on values that they cannot read.
 #[test]
 fn values_that_the_plans_author_may_not_read_cannot_be_guessed() {
     let config = |data: Value, of_csv: bool| {
@@ -193,7 +193,7 @@ fn values_that_the_plans_author_may_not_read_cannot_be_guessed() {
 
 /// The plan of the replaced version may still run when the next one is made.
 #[test]
-fn an_account_that_the_replaced_version_has_is_not_told_as_made() {
+fn an_account_of_the_replaced_version_is_not_reported_as_new() {
     for (of_replaced, expected) in [("demo", vec![]), ("other", vec!["Create ServiceAccount demo "])] {
         let account = |name: &str| json!({"kind": "ServiceAccount", "metadata": {"name": name}});
         let step = known("ServiceAccount", account("demo"), None);
@@ -206,9 +206,9 @@ fn an_account_that_the_replaced_version_has_is_not_told_as_made() {
     }
 }
 
-/// Carrying out leaves alone what is there.
+/// Execution keeps existing objects.
 #[test]
-fn what_stands_already_is_not_told_as_made() {
+fn existing_objects_are_not_reported_as_created() {
     let there = |kind: &str| {
         known(
             kind,
@@ -227,7 +227,7 @@ fn what_stands_already_is_not_told_as_made() {
 }
 
 #[test]
-fn of_two_steps_for_one_object_the_last_is_told() {
+fn the_last_of_two_steps_for_one_object_is_reported() {
     let owned = json!({"name": "c", "ownerReferences": [{"kind": "ClusterServiceVersion", "uid": "1"}]});
     let current = json!({"metadata": owned, "data": {"key": "0"}});
     let step = |key: &str| {
@@ -242,7 +242,7 @@ fn of_two_steps_for_one_object_the_last_is_told() {
 }
 
 #[test]
-fn a_definition_is_told_by_its_versions_and_the_fields_it_loses() {
+fn a_definition_is_reported_by_its_versions_and_the_fields_it_loses() {
     let version = |name: &str, properties: Value| {
         json!({"name": name, "served": true, "storage": name == "v1",
             "schema": {"openAPIV3Schema": {"type": "object", "properties": {"spec": {"type": "object", "properties": properties}}}}})
@@ -300,7 +300,7 @@ fn a_definition_is_told_by_its_versions_and_the_fields_it_loses() {
 
 /// A user who approves sees which field becomes required, and which resource keeps OLM from making the change.
 #[test]
-fn of_a_definition_the_required_fields_and_the_resource_that_does_not_fit_are_told() {
+fn required_fields_of_a_definition_and_the_resource_that_does_not_fit_are_reported() {
     let crd = |required: Value| {
         let spec =
             json!({"type": "object", "properties": {"size": {"type": "integer"}}, "required": required});
@@ -356,9 +356,9 @@ fn of_a_definition_the_required_fields_and_the_resource_that_does_not_fit_are_to
     assert!(limited.not_compared && limited.refused.is_empty() && limited.fields_required.is_empty());
 }
 
-/// Where a ServiceAccount is named, the definition that stands there is read by nobody but OLM.
+/// If a ServiceAccount is named, only OLM reads the existing definition.
 #[test]
-fn of_a_definition_nothing_is_told_of_what_stands_there() {
+fn nothing_is_reported_about_an_existing_definition() {
     let crd = |versions: &[&str], properties: Value| {
         let versions = versions.iter().map(|name| {
             json!({"name": name, "served": true, "storage": true, "schema": {"openAPIV3Schema": {"type": "object", "properties": properties}}})
@@ -421,8 +421,8 @@ impl Reads for OneCsv {
     }
 }
 
-/// What is told of an upgrade from demo.v1 to demo.v2 whose bundles the catalog carries itself, or of demo.v2 alone where there is no
-/// demo.v1.
+/// The preview of an upgrade from demo.v1 to demo.v2 whose bundles are in the catalog itself, or of demo.v2 alone if demo.v1 does
+/// not exist.
 async fn inline_upgrade(is_installed: bool) -> PlanPreview {
     let csv = |name: &str, replaces: &str, verbs: &[&str]| {
         json!({"apiVersion": "operators.coreos.com/v1alpha1", "kind": "ClusterServiceVersion", "metadata": {"name": name, "namespace": "ns"},
@@ -459,7 +459,7 @@ async fn inline_upgrade(is_installed: bool) -> PlanPreview {
     preview
 }
 
-/// They have no lookup, which says it of others.
+/// They have no lookup, which names the replaced version of other bundles.
 #[tokio::test]
 async fn a_bundle_of_the_catalog_itself_is_compared_with_what_it_replaces() {
     let preview = inline_upgrade(true).await;
@@ -486,9 +486,9 @@ async fn a_bundle_of_the_catalog_itself_is_compared_with_what_it_replaces() {
     );
 }
 
-/// Heads replace something, and where they are installed first it never was there.
+/// A channel head replaces a version, which never existed if the head is installed first.
 #[tokio::test]
-async fn what_heads_replace_is_told_where_it_is_installed() {
+async fn what_heads_replace_is_reported_where_it_is_installed() {
     assert_eq!(inline_upgrade(true).await.operators[0].replaces, "demo.v1");
     let first = inline_upgrade(false).await;
     assert_eq!(
@@ -501,7 +501,7 @@ async fn what_heads_replace_is_told_where_it_is_installed() {
     assert_eq!(lines(&first)[0], "Create Deployment demo ");
 }
 
-/// Thousands of rules, or a schema of a MiB: no round, watch or lease of anybody waits for that.
+/// Thousands of rules, or a schema of a MiB: reconciles, watches and leases are not delayed by them.
 #[test]
 fn previews_are_not_made_on_the_thread_of_the_rounds() {
     static STARTED: AtomicUsize = AtomicUsize::new(0);

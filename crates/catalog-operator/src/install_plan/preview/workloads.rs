@@ -48,10 +48,10 @@ pub(super) fn add(preview: &mut PlanPreview, namespace: &str, before: Option<&Va
         .extend(image_changes(deployments(&old), deployments(&new)));
 }
 
-/// Kind and name.
+/// Identity of a component.
 type Key = (&'static str, String);
 
-/// Returns what OLM makes of a ClusterServiceVersion beside the steps of its plan.
+/// Returns the objects that OLM creates for a ClusterServiceVersion besides the steps of its plan.
 fn components(csv: &Value) -> BTreeMap<Key, Value> {
     let list = |pointer: &str| {
         csv.pointer(pointer)

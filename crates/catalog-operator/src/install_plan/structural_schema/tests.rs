@@ -1,4 +1,4 @@
-//! What fits a schema, and what is told of what does not.
+//! Objects that fit a schema, and the faults reported for those that do not.
 
 use serde_json::json;
 
@@ -10,7 +10,7 @@ fn told(spec: Value, object: Value) -> String {
     schema.misfits(json!({"spec": object})).join("; ")
 }
 
-/// Schema, object, and what is told of it, in each row.
+/// Schema, object, and the reported faults, in each row.
 fn assert_told<const ROWS: usize>(rows: [(Value, Value, &str); ROWS]) {
     for (schema, object, expected) in rows {
         assert_eq!(
@@ -31,7 +31,7 @@ fn patterns_without_end_are_not_all_compiled() {
 }
 
 #[test]
-fn a_value_that_does_not_fit_is_told_by_its_field() {
+fn a_value_that_does_not_fit_is_reported_by_its_field() {
     let of = |field: Value| json!({"type": "object", "properties": {"a": field}});
     let rows = [
         (of(json!({"type": "integer"})), json!({"a": 1}), ""),
@@ -268,7 +268,7 @@ fn a_schema_that_asks_for_work_without_end_is_refused() {
 }
 
 #[test]
-fn not_every_fault_of_an_object_is_told() {
+fn not_every_fault_of_an_object_is_reported() {
     let list = json!({"type": "array", "items": {"type": "string"}});
-    assert_eq!(told(list, json!(vec![1; 1000])).split("; ").count(), TOLD);
+    assert_eq!(told(list, json!(vec![1; 1000])).split("; ").count(), MAX_REPORTED);
 }

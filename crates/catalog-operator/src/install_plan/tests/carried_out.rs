@@ -1,4 +1,4 @@
-//! What a plan that may go on writes, how often, and in whose name.
+//! The writes of a plan that may continue, their number, and the identity that makes them.
 
 use olm_testing::cluster::{Fault, Refusal};
 
@@ -200,8 +200,8 @@ fn upstreams_references_are_carried_out() {
     );
 }
 
-/// Two operators in one plan: both get their ClusterServiceVersion in the first round. What both bring, here their
-/// ServiceAccount, is made once and shared.
+/// Two operators in one plan: both ClusterServiceVersions are created in the first reconcile. An object of both, here their
+/// ServiceAccount, is created once and shared.
 #[test]
 fn operators_of_one_plan_may_share_a_service_account() {
     let mut env = TestEnv::with_plan(&[
@@ -242,7 +242,7 @@ fn generated_subscription_says_who_made_it() {
     assert!(subscription.get("status").is_none() && object::owner_references(&subscription).is_empty());
 }
 
-/// Upstream takes both from the object; who makes a plan by hand may leave them out of the step.
+/// Upstream takes both from the object; authors of a plan may leave them out of the step.
 #[test]
 fn group_and_version_of_a_step_are_those_of_its_object() {
     let mut env = TestEnv::with_plan(&[small()]);
@@ -257,7 +257,7 @@ fn group_and_version_of_a_step_are_those_of_its_object() {
     env.assert_summary(PLAN, "Complete");
 }
 
-/// Everything but CustomResourceDefinitions is written in the ServiceAccount's name.
+/// Everything but CustomResourceDefinitions is written as the ServiceAccount.
 #[test]
 fn scoped_plan_is_written_in_the_service_accounts_name() {
     let mut env = TestEnv::with_plan(&[rich()]);
@@ -282,7 +282,7 @@ fn scoped_plan_is_written_in_the_service_accounts_name() {
     env.assert_summary(PLAN, "Complete");
 }
 
-/// Bundles often bring the ServiceAccount their permissions imply: one write for both steps, no further round.
+/// Bundles often contain the ServiceAccount that their permissions imply: one write for both steps, no further reconcile.
 #[test]
 fn service_account_brought_twice_is_made_once() {
     let objects = vec![
@@ -322,10 +322,9 @@ fn fields_of_a_role_in_other_capitals_are_the_fields_that_are_meant() {
     env.assert_summary(PLAN, "Complete");
 }
 
-/// Upstream's case 66: one event for each step, at its place in the plan, however many are written in a round and however many
-/// rounds follow.
+/// Upstream's case 66: one event for each step, at its place in the plan, for any number of reconciles and of writes in each.
 #[test]
-fn met_010_what_the_api_server_warns_of_is_told_once_with_its_step() {
+fn met_010_a_warning_of_the_api_server_is_reported_once_with_its_step() {
     let mut env = TestEnv::with_plan(&[rich()]);
     env.cluster.on_request(|request| {
         let text = request.text();
@@ -347,7 +346,7 @@ fn met_010_what_the_api_server_warns_of_is_told_once_with_its_step() {
     assert_eq!(steps, ["status.plan[4]", "status.plan[5]"]);
 }
 
-/// An API server drops such a field of what is created, and says so; it refuses the same field where it is applied.
+/// An API server drops such a field from a created object, with a warning; it refuses the same field in server-side apply.
 #[test]
 fn a_field_that_the_schema_lacks_is_warned_of_and_fails_nothing() {
     let budget = |most: u64| {

@@ -61,7 +61,7 @@ fn upgrade(env: &mut TestEnv, definition: Value) {
 }
 
 #[test]
-fn crd_003_mt_004_a_resource_that_does_not_fit_stops_the_upgrade_until_it_is_mended() {
+fn crd_003_mt_004_a_resource_that_does_not_fit_stops_the_upgrade_until_it_is_fixed() {
     let (mut env, lists) = installed(of_sizes(9));
     env.put(demo("tenant", "fits", 1));
     env.put(demo("tenant", "large", 7));
@@ -87,9 +87,10 @@ fn crd_003_mt_004_a_resource_that_does_not_fit_stops_the_upgrade_until_it_is_men
     assert_eq!(env.object(CRD)["spec"], of_sizes(3)["spec"]);
 }
 
-/// One schema after the other could find out what is in resources that the plan's author may not read.
+/// Authors of a plan could otherwise find out the contents of resources that they may not read, by trying one schema after the
+/// other.
 #[test]
-fn of_a_resource_that_the_plans_author_may_not_read_nothing_is_told() {
+fn nothing_is_reported_about_a_resource_that_the_plans_author_may_not_read() {
     let targets = |namespace: &str| group(json!({}), json!({"namespaces": [namespace]}));
     let limited = || {
         let of_account = json!({"namespaces": [""], "serviceAccountRef": {"kind": "ServiceAccount", "name": "limited", "namespace": "ns"}});
@@ -159,8 +160,8 @@ fn crd_001_mt_004_the_definition_of_one_operator_is_upgraded_at_once() {
         csv["metadata"]["namespace"] = namespace.into();
         csv
     };
-    // Who owns it, and whether the version that nobody stores may go. The plan's lookup says that it replaces demo.v0. A claim that
-    // the definition does not tell of stops nobody: everybody may make it.
+    // Owners of the definition, and the removal of a version without stored objects. The plan's lookup says that it replaces
+    // demo.v0. A claim that the definition does not confirm blocks nothing: any user may make it.
     let rows = [
         (vec![], true, true),
         (vec![("ns", "demo.v0")], true, true),
@@ -194,7 +195,7 @@ fn crd_001_mt_004_the_definition_of_one_operator_is_upgraded_at_once() {
 
 /// A bundle that the catalog carries itself has no lookup: its manifest says what it replaces.
 #[test]
-fn crd_001_who_is_replaced_by_a_manifest_does_not_count_either() {
+fn crd_001_a_version_replaced_by_a_manifest_does_not_count_either() {
     let schema = json!({"type": "object"});
     let mut both = defined(vec![
         version("v1beta1", true, false, &schema),
@@ -290,7 +291,7 @@ fn resources_that_are_not_answered_hold_up_no_other_plan_for_good() {
     env.settle_for(200);
     env.assert_summary(PLAN, "Complete");
     env.settle_for(600);
-    // It passes, whenever somebody mends it.
+    // The error passes as soon as a user has fixed the cause.
     env.assert_told(
         "hangs-1",
         "error listing example.com/v1, Resource=demos: no answer within 30 s",
@@ -317,7 +318,7 @@ fn crd_003_what_cannot_be_read_is_waited_for() {
     env.assert_summary(PLAN, "Complete");
 }
 
-/// What converts may make of it what fits, so it is only told.
+/// A webhook may convert the resource into one that fits, so there is only a warning.
 #[test]
 fn crd_003_a_definition_with_a_conversion_webhook_is_upgraded_with_a_warning() {
     let converted = |most: u64| {

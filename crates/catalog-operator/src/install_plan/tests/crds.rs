@@ -1,4 +1,4 @@
-//! CustomResourceDefinitions: served before the plan is complete, shared, and never to the loss of data.
+//! CustomResourceDefinitions: served before the plan is complete, shared, and changed only without loss of data.
 
 use std::sync::{Arc, Mutex};
 
@@ -54,7 +54,7 @@ fn a_definition_comes_without_a_ca_bundle_that_is_none() {
 }
 
 #[test]
-fn what_the_api_server_says_of_a_definition_is_told_once_it_has_looked() {
+fn what_the_api_server_says_of_a_definition_is_reported_once_it_has_looked() {
     let told = |conditions: Value| {
         let crd = json!({"status": {"conditions": conditions}});
         super::super::crd_upgrade::why_not_established(&crd).map(str::to_owned)
@@ -127,7 +127,7 @@ fn a_definition_without_its_group_is_written_with_it() {
     }
 }
 
-/// A CRD that no server takes is told before anything is applied.
+/// A definition that no API server accepts is reported before anything is applied.
 #[test]
 fn old_crd_stops_the_plan_before_anything_is_applied() {
     let mut old = crd("demos.example.com");
@@ -162,7 +162,7 @@ fn crd_that_would_lose_data_is_not_touched() {
             .iter()
             .any(|write| write.contains("CustomResourceDefinition"))
     );
-    // However long it takes, the plan goes on as soon as somebody has pruned the stored versions, and asks ever less until then.
+    // The plan continues as soon as the stored versions are pruned, however long that takes, and polls less and less until then.
     env.settle_for(3600);
     env.assert_summary(
         PLAN,
@@ -187,8 +187,8 @@ fn crd_that_would_lose_data_is_not_touched() {
     env.assert_summary(PLAN, "Complete");
 }
 
-/// An upgrade whose definition says nothing of conversion leaves it to the operator that serves it, in whatever namespace. Who
-/// is elsewhere than the webhook's service does not serve it, nor does what the plan itself brings.
+/// An upgrade whose definition has no conversion keeps that of the operator that serves it, in any namespace. An operator in
+/// another namespace than the webhook's service does not serve it, nor does one of the plan itself.
 #[test]
 fn a_conversion_stays_while_an_operator_serves_it() {
     let conversion = |namespace: &str| {
@@ -196,7 +196,7 @@ fn a_conversion_stays_while_an_operator_serves_it() {
         "clientConfig": {"caBundle": "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0tCkFBQUEKLS0tLS1FTkQgQ0VSVElGSUNBVEUtLS0tLQo=", "service": {"name": "demo-service", "namespace": namespace, "port": 443}}}})
     };
     let none = json!({"strategy": "None"});
-    // Where the service is, and who declares to convert.
+    // The service's namespace, and the operator that declares the conversion.
     let rows = [
         ("elsewhere", Some(("elsewhere", "converter.v1")), true),
         ("elsewhere", None, false),
@@ -242,7 +242,7 @@ fn shared_crd_gets_a_second_note() {
     env.assert_told("install-2", "CustomResourceDefinition/demos.example.com Present");
 }
 
-/// Two versions of one operator for two teams: of a definition that is the same nothing but the note is written.
+/// Two versions of one operator for two teams: if their definitions are equal, only the annotation is written.
 #[test]
 fn mt_002_another_version_with_the_same_definition_leaves_it_as_it_is() {
     let mut env = TestEnv::with_plan(&[small()]);
@@ -275,7 +275,7 @@ fn mt_002_another_version_with_the_same_definition_leaves_it_as_it_is() {
     assert!(written[0].get("spec").is_none(), "{}", written[0]);
 }
 
-/// A definition is one for all teams: one that competes is refused, and what the others have stays as it is.
+/// All teams share a definition: a competing one is refused, and the existing one stays unchanged.
 #[test]
 fn mt_004_a_version_whose_definition_competes_with_that_of_another_is_refused() {
     let mut env = TestEnv::with_plan(&[small()]);

@@ -1,4 +1,4 @@
-//! What fails a plan, what only delays it, and how it is told.
+//! Errors that fail a plan, errors that only delay it, and their reports.
 
 use super::*;
 
@@ -35,8 +35,8 @@ fn lasting_error_fails_the_plan_after_the_window() {
     assert_eq!(env.refused.len(), tried, "it is over");
 }
 
-/// Ten minutes without a permission are no part of the window of the error that comes then, and an error that comes after
-/// another that has passed has a window of its own.
+/// Ten minutes without a permission do not count towards the window of the next error, and an error after a resolved one has its
+/// own window.
 #[test]
 fn the_window_counts_from_the_first_lasting_error() {
     let mut env = TestEnv::with_plan(&[small()]);
@@ -104,7 +104,7 @@ fn passing_errors_never_fail_the_plan() {
     }
 }
 
-/// It costs a try a minute where it lasts, and is over soon after the permission was given.
+/// A lasting refusal costs one attempt a minute, and ends soon after the permission is granted.
 #[test]
 fn a_plan_without_permission_is_tried_ever_less() {
     let mut env = TestEnv::with_plan(&[small()]);
@@ -122,7 +122,7 @@ fn a_plan_without_permission_is_tried_ever_less() {
     env.assert_summary(PLAN, "Complete");
 }
 
-/// An observation that is out of date is made anew and told to nobody.
+/// An outdated observation is repeated and not reported.
 #[test]
 fn stale_observation_is_no_error() {
     for class in [FailureClass::Conflict, FailureClass::AlreadyExists] {
@@ -170,7 +170,7 @@ fn unsupported_kind_is_marked() {
 }
 
 #[test]
-fn missing_api_is_told_and_waited_for() {
+fn missing_api_is_reported_and_waited_for() {
     let scaler = json!({"apiVersion": "autoscaling.k8s.io/v1", "kind": "VerticalPodAutoscaler", "metadata": {"name": "vpa"}});
     let mut env = TestEnv::with_plan(&[bundle("demo.v1", vec![scaler])]);
     env.converge();

@@ -1,4 +1,4 @@
-//! What holds wherever a plan is interrupted, and once it is carried out.
+//! Properties of a plan that hold after any interruption, and after its execution.
 
 use olm_testing::stage::Stage;
 use olm_testing::stage::normal::assert_same;

@@ -1,4 +1,4 @@
-//! When a plan is looked at again, by what came of the round: `decide` and `status` alone.
+//! Time of a plan's next reconcile, by the result of this one: `decide` and `status` alone.
 
 use std::sync::Arc;
 
@@ -49,7 +49,7 @@ fn csv(current: Option<Value>) -> StepState {
     }))
 }
 
-/// A round of which every write fails so.
+/// A reconcile in which every write fails with this error.
 fn round(observed: &Observed, failing: Option<FailureClass>, second: i64) -> StatusUpdate<Unwritten> {
     let (plan, verdict) = decide::decide(observed);
     let outcome = |action: &Action| match failing {
@@ -112,7 +112,7 @@ fn an_observation_that_is_out_of_date_is_left_to_the_drivers_backoff() {
 }
 
 #[test]
-fn what_watches_or_the_unpacker_tell_has_no_timer() {
+fn changes_that_watches_or_the_unpacker_report_need_no_timer() {
     let fetching = |debounce| {
         StepState::Missing(NoObject::Fetching {
             message: "fetching".to_owned(),

@@ -1,4 +1,4 @@
-//! A completed plan brings back what it made of accounts and RBAC, and nothing else does.
+//! A completed plan restores the accounts and RBAC that it created, and nothing else does.
 
 use olm_testing::stage::normal::assert_same;
 
@@ -28,7 +28,7 @@ fn only(env: &TestEnv, kind: &str) -> String {
     test_env::key(object)
 }
 
-/// Somebody deletes the only object of this kind.
+/// Deletes the only object of this kind, as another user.
 fn take(env: &TestEnv, kind: &str) {
     env.delete(&only(env, kind));
 }
@@ -40,7 +40,7 @@ fn writes(env: &mut TestEnv) -> bool {
     env.writes.len() > before
 }
 
-/// The plan itself says what it grants, whatever becomes of the bundle's image.
+/// The plan itself contains its rules, even if the bundle's image is gone.
 #[test]
 fn steps_of_accounts_and_rbac_carry_their_objects_and_others_refer_to_the_image() {
     let env = TestEnv::with_plan(&[rich()]);
@@ -119,9 +119,9 @@ fn rbac_that_bundles_name_themselves_is_made_again_but_not_changed_again() {
     assert!(!writes(&mut env), "{:?}", env.writes);
 }
 
-/// What comes back tells whose step it is.
+/// A restored object shows which plan's step restored it.
 #[test]
-fn of_several_plans_the_newest_restores() {
+fn the_newest_of_several_plans_restores() {
     for (generation, restorer) in [(2, Some("install-2")), (0, None)] {
         let mut env = completed();
         let mut plan = test_env::plan("install-2", &[small()]);
@@ -144,8 +144,8 @@ fn of_several_plans_the_newest_restores() {
     }
 }
 
-/// What goes with a ClusterServiceVersion must not come back behind the back of its finalizer, and one of its name that somebody
-/// makes later brings back nothing of what its forerunner had.
+/// Objects that are deleted with a ClusterServiceVersion must not return after its finalizer has run, and a later one of its name
+/// must not bring back its predecessor's objects.
 #[test]
 fn nothing_comes_back_for_a_csv_that_goes_or_is_gone() {
     const CSV: &str = "ClusterServiceVersion ns/demo.v1";
@@ -185,7 +185,7 @@ fn nothing_comes_back_for_a_csv_that_goes_or_is_gone() {
 }
 
 #[test]
-fn restoring_is_done_as_the_groups_account_of_now_and_a_refusal_is_told() {
+fn restoring_uses_the_groups_current_account_and_reports_a_refusal() {
     let mut env = completed();
     let reference = json!({"kind": "ServiceAccount", "name": "scoped", "namespace": NAMESPACE});
     env.set_groups(&[group(

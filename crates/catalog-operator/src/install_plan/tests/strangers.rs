@@ -1,4 +1,4 @@
-//! Objects that stood before OLM: a plan may change them, but they never belong to a ClusterServiceVersion.
+//! Objects older than OLM: a plan may change them, but they never belong to a ClusterServiceVersion.
 
 use std::sync::{Arc, Mutex};
 
@@ -64,8 +64,8 @@ fn what_a_user_made_before_gets_no_csv_as_owner() {
     );
 }
 
-/// One operator in two namespaces, with a ClusterRole under the bundle's own name: it stays with the first, whose removal takes it
-/// and whose forerunner in this namespace it would otherwise be taken from.
+/// One operator in two namespaces, with a ClusterRole of the bundle's own name. It stays with the operator of the other namespace
+/// and is deleted with it. In one namespace the new version takes it over from its predecessor.
 #[test]
 fn what_belongs_to_a_csv_of_another_namespace_does_not_change_hands() {
     for namespace in ["other", NAMESPACE] {
@@ -88,7 +88,7 @@ fn what_belongs_to_a_csv_of_another_namespace_does_not_change_hands() {
     }
 }
 
-/// By these labels olm-operator tells whose a Role is; a bundle says them of its own operator or not at all.
+/// olm-operator finds the owner of a Role by these labels, so a bundle may set them for its own operator only.
 #[test]
 fn a_bundle_marks_no_role_as_that_of_another_operator() {
     let marked = |name: &str, csv: &str, namespace: &str| {
@@ -141,8 +141,8 @@ fn what_a_predecessor_owns_gets_the_next_version_as_owner() {
     assert_eq!(owners("ServiceAccount ns/demo"), ["demo.v1", "demo.v2"]);
 }
 
-/// Upstream's plans refer to ConfigMaps of their own namespace and of the global one. Whoever has such a text in a plan learns
-/// nothing of others, not even whether it is there.
+/// Upstream's plans refer to ConfigMaps of their own namespace and of the global one. Users who write such a reference into a plan
+/// learn nothing about those of others, not even whether they exist.
 #[test]
 fn a_config_map_of_another_namespace_is_never_read() {
     let reference = |namespace: &str| {

@@ -1,6 +1,6 @@
 //! InstallPlans on a cluster in memory: their controller with the real stores, wiring, queue, executor, reads and unpacker.
 //!
-//! Nobody else is there: tests put plans in as resolution makes them, and bundle images are values.
+//! No other controller runs: tests create plans as resolution does, and bundle images are values.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -56,7 +56,7 @@ pub struct Images {
 }
 
 impl Images {
-    /// No image can be had for this reason; none for an end of it.
+    /// Reason why images cannot be pulled; `None` if they can be.
     pub fn set_broken(&self, class: Option<UnpackClass>) {
         *self.broken.lock().unwrap() = class;
     }
@@ -168,7 +168,7 @@ impl TestEnv {
         }
     }
 
-    /// Writes whose text begins so are refused from now on.
+    /// Refuses writes whose text begins with this from now on.
     pub fn refuse(&self, prefix: &str, class: FailureClass) {
         self.refusing.lock().unwrap().insert(prefix.to_owned(), class);
     }
@@ -186,7 +186,7 @@ impl TestEnv {
 
     // === Time ===
 
-    /// Runs until nobody writes any more; waits of a second and more are not waited for.
+    /// Runs until there are no more writes; does not wait for timers of a second or more.
     #[track_caller]
     pub fn settle(&mut self) {
         self.stage.settle();
@@ -257,7 +257,7 @@ impl TestEnv {
             .collect()
     }
 
-    /// How many writes begin so.
+    /// Number of writes that begin with this text.
     pub fn count(&self, prefix: &str) -> usize {
         self.writes
             .iter()
@@ -270,7 +270,7 @@ impl TestEnv {
         normal::normalised(&self.cluster.objects())
     }
 
-    /// Phase, message and condition of a plan, and what its steps have come to.
+    /// Phase, message and condition of a plan, and the status of its steps.
     pub fn summary(&self, name: &str) -> String {
         let plan = self.plan(name);
         let status = &plan["status"];

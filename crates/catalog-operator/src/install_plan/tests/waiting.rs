@@ -1,4 +1,4 @@
-//! What a plan waits for: approval, a group, content, owners, objects on their way out.
+//! Reasons for a plan to wait: approval, a group, content, owners, objects being deleted.
 
 use olm_api::{approval, labels};
 
@@ -39,9 +39,9 @@ fn a_csv_waits_for_no_csv_as_its_owner() {
     }
 }
 
-/// It is nobody's owner: a plan that took it for the ClusterServiceVersion would fail at the first ServiceAccount.
+/// A copy cannot be an owner: a plan that took it for the ClusterServiceVersion would fail at the first ServiceAccount.
 #[test]
-fn the_copy_of_an_operator_elsewhere_is_waited_for_and_told() {
+fn the_copy_of_an_operator_elsewhere_is_waited_for_and_reported() {
     let mut made = TestEnv::with_plan(&[small()]);
     made.converge();
     let mut copy = made.object("ClusterServiceVersion ns/demo.v1");
@@ -115,7 +115,7 @@ fn check_that_no_longer_fails_leaves_reason_unknown() {
     env.assert_summary(PLAN, "RequiresApproval -\nInstalled=False Unknown -");
 }
 
-/// What is on its way out is waited for instead of changed.
+/// An object that is being deleted is waited for instead of changed.
 #[test]
 fn object_being_deleted_is_waited_out() {
     for name in [
@@ -174,7 +174,7 @@ fn arch_012_plan_without_steps_or_lookups_is_ignored() {
     assert_eq!(env.writes, Vec::<String>::new());
 }
 
-/// A bundle that has to be fetched again is waited for; one that cannot be had is told.
+/// A bundle that has to be fetched again is waited for; one that is unavailable is reported.
 #[test]
 fn bundle_content_is_waited_for() {
     let mut env = TestEnv::with_plan(&[small()]);
@@ -196,7 +196,7 @@ fn bundle_content_is_waited_for() {
 
 /// A bundle that is there in a moment costs no status.
 #[test]
-fn short_fetch_is_not_told() {
+fn short_fetch_is_not_reported() {
     let mut env = TestEnv::with_plan(&[small()]);
     env.images.set_slow(Duration::from_millis(1500));
     env.settle_for(1);
@@ -206,7 +206,7 @@ fn short_fetch_is_not_told() {
     assert_eq!(env.messages(PLAN), Vec::<String>::new());
 }
 
-/// A namesake on its way out would take what it owns along.
+/// An object of the same name that is being deleted would take the objects that it owns with it.
 #[test]
 fn csv_being_deleted_is_waited_out() {
     let mut env = TestEnv::with_plan(&[small()]);
@@ -224,9 +224,9 @@ fn csv_being_deleted_is_waited_out() {
     env.assert_summary(PLAN, "Complete");
 }
 
-/// `spec.approved` alone runs the steps there are; with a hash, those that were looked at.
+/// `spec.approved` alone runs the current steps; with a hash, only the reviewed ones.
 #[test]
-fn steps_that_nobody_looked_at_are_not_carried_out() {
+fn steps_that_were_not_reviewed_are_not_executed() {
     let approve = |env: &TestEnv, hash: Option<&str>| {
         env.change_plan(PLAN, |plan| {
             plan["status"]["phase"] = json!("RequiresApproval");
@@ -249,7 +249,7 @@ fn steps_that_nobody_looked_at_are_not_carried_out() {
     env.converge();
     env.assert_summary(PLAN, "Complete");
 
-    // Somebody who may write statuses changes the steps between the look and the approval.
+    // A user who may write statuses changes the steps between the review and the approval.
     let mut env = TestEnv::with_plan(&[small()]);
     env.change_plan(PLAN, |plan| {
         plan["status"]["plan"][0]["resource"]["name"] = json!("other");
@@ -261,7 +261,7 @@ fn steps_that_nobody_looked_at_are_not_carried_out() {
     env.assert_told(PLAN, "OtherStepsApproved");
     env.assert_told(PLAN, "kubectl operator approve");
     assert_eq!(env.objects().len(), before, "nothing is made");
-    // Who takes the approval back hears no more of it.
+    // A withdrawn approval ends the report.
     env.change_plan(PLAN, |plan| plan["spec"]["approved"] = false.into());
     env.converge();
     let summary = env.summary(PLAN);
@@ -269,14 +269,14 @@ fn steps_that_nobody_looked_at_are_not_carried_out() {
     env.change_plan(PLAN, |plan| plan["spec"]["approved"] = true.into());
     env.converge();
     env.assert_told(PLAN, "OtherStepsApproved");
-    // Whoever looks again approves what there is then.
+    // A user who reviews the plan again approves the current steps.
     env.change_plan(PLAN, |plan| {
         plan["status"]["plan"][0]["resource"]["name"] = json!("demo.v1");
     });
     env.converge();
     env.assert_summary(PLAN, "Complete");
 
-    // Nor are steps carried out that come while others are.
+    // Steps that are added during the execution are not executed either.
     let mut env = TestEnv::with_plan(&[small()]);
     approve(&env, Some(&shown));
     env.change_plan(PLAN, |plan| {

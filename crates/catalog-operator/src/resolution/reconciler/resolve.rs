@@ -1,4 +1,4 @@
-//! What is to be resolved in a namespace, and what it comes to.
+//! The input of a namespace's resolution, and its result.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -44,7 +44,7 @@ impl ResolutionReconciler {
         sources
     }
 
-    /// What is to be resolved, and which catalogs have yet to come up.
+    /// Returns the input of the resolution, and the catalogs that are still starting.
     pub(super) fn input(
         &self,
         namespace: &str,
@@ -61,7 +61,7 @@ impl ResolutionReconciler {
             }
             used.insert(key.clone());
             let state = self.snapshots.get(&key, namespace);
-            // The object is new: what is known under its name is of an earlier one.
+            // The object is new: the content under its name belongs to an earlier one.
             let is_new = source
                 .status
                 .as_ref()
@@ -75,7 +75,7 @@ impl ResolutionReconciler {
                     pending.any |= catalog_health::is_starting(&source);
                     Err(unreachable_text(&source))
                 }
-                // From a catalog that is not READY nothing is installed, whatever is known of it (decision record 0008).
+                // Nothing is installed from a catalog that is not READY, even if its content is known (decision record 0008).
                 ContentState::Known(content) if self.is_ready(&source, &key) => Ok(content),
                 ContentState::Loading(since) => {
                     pending.any = true;
@@ -85,7 +85,7 @@ impl ResolutionReconciler {
                 }
                 ContentState::Failed(text) => Err(text),
                 ContentState::Known(_) | ContentState::Unreachable => {
-                    // A catalog whose status knows nothing wrong is just being connected, after a start of this process.
+                    // A catalog without an error in its status is still being connected, after a start of this process.
                     pending.any |= catalog_health::is_starting(&source)
                         || catalog_health::unhealthy_reason(&source).is_none();
                     Err(unreachable_text(&source))
@@ -152,7 +152,7 @@ impl ResolutionReconciler {
         self.resolve(namespace, input).await.deprecations.clone()
     }
 
-    /// What the input comes to, from the cache or from the resolver.
+    /// Returns the result for the input, from the cache or from the resolver.
     pub(super) async fn resolve(&self, namespace: &str, input: ResolutionInput) -> Arc<Resolved> {
         let known = {
             let cache = self.cache.lock();
@@ -168,7 +168,7 @@ impl ResolutionReconciler {
         let has_last = input.catalogs.iter().any(|catalog| catalog.last.is_some());
         let last = has_last.then(|| self.problem(namespace, &input, known));
         let of = input.clone();
-        // What it takes is no time of the clock that tests hold.
+        // Measured in real time, because tests pause the clock.
         let began = Instant::now();
         let (resolved, excluded) =
             isolation::blocking_in_round(move || resolved::resolve(&of, &problem, last.as_ref())).await;
@@ -199,8 +199,7 @@ impl ResolutionReconciler {
             && !plan().is_some_and(|plan| waits_by_policy(&plan))
     }
 
-    /// Whether a catalog is READY, and its server connected. A spec that says nothing which can be served changes nothing about
-    /// what serves.
+    /// True if a catalog is READY, and its server connected. An invalid spec does not change the server.
     fn is_ready(&self, source: &CatalogSource, key: &NamespacedName) -> bool {
         let status = source.status.as_ref();
         let state = status.and_then(|status| status.connection_state.as_ref());

@@ -107,7 +107,7 @@ proptest! {
         separate in any::<bool>(),
     ) {
         let any_user = drawn.iter().any(|word| word.needs_user());
-        // What a component waits for, in other words.
+        // The reasons for a component to wait, written another way.
         let approver = |word: Word| match word {
             _ if any_user && (word.needs_user() || !separate) => "user",
             ManualWithPolicy => "policy",

@@ -1,4 +1,4 @@
-//! What the documents promise of Subscriptions, each promise by its id. Whole ways that show more stand in `flows`.
+//! The documents' promises about Subscriptions, each by its id. Tests of complete flows are in `flows`.
 
 use olm_api::v1alpha1::{InstallPlan, Subscription};
 use serde_json::{Value, json};
@@ -119,7 +119,7 @@ fn sub_004_automatic_plans_approve_themselves_and_follow_the_channel() {
 }
 
 #[test]
-fn sub_005_manual_plans_wait_until_somebody_approves() {
+fn sub_005_manual_plans_wait_until_a_user_approves() {
     let mut env = TestEnv::with_catalog([bundle("demo.v1")]);
     env.subscribe("demo", &json!({"installPlanApproval": "Manual"}));
     env.advance(std::time::Duration::from_secs(3600));
@@ -193,7 +193,7 @@ fn sub_009_what_is_new_is_installed_at_the_head_of_the_channel() {
 /// OLM's manifests give the right to write Subscriptions to the built-in roles `admin` and `edit`, and not to `view`; other
 /// users have none but those that an administrator gives them.
 #[test]
-fn sub_010_who_may_only_look_cannot_create_subscriptions() {
+fn sub_010_read_only_users_cannot_create_subscriptions() {
     let manifest = include_bytes!("../../../../../manifests/install.yaml");
     let objects = olm_fbc::yaml::parse_all(manifest).unwrap();
     let names = |rule: &Value, field: &str, one: &str| {
@@ -232,7 +232,7 @@ fn sub_010_who_may_only_look_cannot_create_subscriptions() {
         json!({to("admin"): "true", to("edit"): "true"})
     );
     assert!(may(role("aggregate-olm-view"), "get"), "who may look sees them");
-    // Nobody is bound to a role but OLM's programs, each to its own.
+    // Only OLM's programs are bound to roles, each to its own.
     let mut bound = 0;
     for binding in objects.iter().filter(|object| {
         let kind = object["kind"].as_str().unwrap_or_default();
@@ -250,7 +250,7 @@ fn sub_010_who_may_only_look_cannot_create_subscriptions() {
     assert!(bound >= 3, "{bound}");
 }
 
-/// The catalog publishes a release, and nobody does anything.
+/// The catalog publishes a release, without any action of a user.
 #[test]
 fn arch_011_an_update_is_planned_and_installed_without_a_user() {
     let mut env = with_installed(&["demo"], &json!({}));
@@ -443,10 +443,10 @@ fn put_unhealthy(env: &mut TestEnv, namespace: &str, name: &str) {
     );
 }
 
-/// It shows on every Subscription that sees the catalog. What the catalog might have offered something for waits; here, other
-/// than upstream, what it cannot change does not.
+/// Every Subscription that can see the catalog reports it. Subscriptions that the catalog might have served wait; others, unlike
+/// upstream, do not.
 #[test]
-fn hlt_002_an_unhealthy_global_catalog_is_told_and_holds_what_may_need_it() {
+fn hlt_002_an_unhealthy_global_catalog_is_reported_and_holds_what_may_need_it() {
     let mut env = TestEnv::with_catalog([bundle("upper.v1").requires("Ofdemo"), bundle("plain.v1")]);
     put_unhealthy(&mut env, GLOBAL, "global");
     env.subscribe("upper", &json!({}));
@@ -475,7 +475,7 @@ fn hlt_003_the_rule_holds_for_any_global_namespace() {
         let told = env.describe();
         let text = format!("targeted catalogsource {global}/global unhealthy\n");
         assert!(told.contains(&text), "{told}");
-        // Of a namespace that is not the global one nothing is seen.
+        // Catalogs of a namespace that is not the global one are not visible.
         let other = if global == GLOBAL { "catalogs" } else { GLOBAL };
         put_unhealthy(&mut env, other, "elsewhere");
         env.settle();

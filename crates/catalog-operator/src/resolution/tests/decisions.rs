@@ -1,4 +1,4 @@
-//! Single decisions that no whole way reaches.
+//! Single decisions that no complete flow reaches.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -108,7 +108,7 @@ pub(super) fn observed(
     }
 }
 
-/// What a round writes, in words; a creation with its generation.
+/// The writes of a reconcile as text; a creation with its generation.
 fn writes(observed: &Observed) -> Vec<String> {
     let (plan, _) = decide(observed, None);
     let words = plan.actions.iter().map(|action| match action {
@@ -159,7 +159,7 @@ fn what_is_fetched_holds_the_plan_of_all() {
     assert_eq!(writes(&late), ["create 1"]);
 }
 
-/// Of the plans of a namespace, those that stand for what is wanted now.
+/// Plans of a namespace that count for what is wanted now.
 #[test]
 fn a_plan_is_adopted_by_those_it_was_made_for() {
     let demo = |generation| vec![subscription("demo", generation)];
@@ -183,11 +183,11 @@ fn a_plan_is_adopted_by_those_it_was_made_for() {
     assert_eq!(found(had, Some(3)), ["create 4"]);
     let failed = plan("demo.v1", 3, "Failed", &["demo"]);
     assert_eq!(found(failed, Some(2)), ["create 4"]);
-    // Somebody wrote it: its name was not generated here.
+    // A user wrote it: its name was not generated here.
     let mut written = made();
     written["metadata"]["generateName"] = Value::Null;
     assert_eq!(found(written, Some(2)), ["create 4"]);
-    // Not of all who move.
+    // Not owned by all Subscriptions that move.
     let both = || vec![subscription("demo", None), subscription("other", None)];
     let half = {
         let mut plan = plan("demo.v1", 3, "Installing", &["demo"]);

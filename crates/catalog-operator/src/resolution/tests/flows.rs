@@ -1,4 +1,4 @@
-//! Whole ways through a namespace. Numbers only tell cases apart; the rules are in `docs/reference/resolution.md`.
+//! Complete flows through a namespace. Numbers only distinguish cases; the rules are in `docs/reference/resolution.md`.
 
 mod obstacles;
 mod plans;
@@ -88,9 +88,9 @@ fn a_dependency_gets_a_subscription() {
     );
 }
 
-// What goes wrong -----------------------------------------------------------------------------------------------------
+// Failures ------------------------------------------------------------------------------------------------------------
 
-/// At rest a namespace is answered from memory and nothing is written, whatever wakes it.
+/// At rest a namespace is answered from memory and nothing is written, for any trigger.
 #[test]
 fn at_rest_nothing_is_written() {
     let mut env = TestEnv::with_catalog(demo());

@@ -28,7 +28,7 @@ pub use crate::test_env::{BundleRow, bundle};
 pub const NAMESPACE: &str = "ns";
 pub const GLOBAL: &str = "olm";
 
-/// A cluster, the resolution controller, and what a test says about the others.
+/// A cluster, the resolution controller, and the other controllers as the test sets them.
 pub struct TestEnv {
     stage: Stage,
     cluster: FakeCluster,
@@ -51,7 +51,7 @@ pub struct TestEnv {
     pub refuse_plans_with: BTreeSet<String>,
     /// Refuses whatever changes the object of this name.
     pub refuse_patches_of: Option<String>,
-    /// Creations are carried out, but neither answered nor told by the watch.
+    /// Creations are executed, but neither their response nor their watch event arrives.
     pub lose_answers: bool,
 }
 

@@ -1,4 +1,4 @@
-//! Which field of which object is news to resolution.
+//! Fields whose changes trigger resolution.
 
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};

@@ -53,7 +53,7 @@ fn with_data(value: &str) -> Value {
     object
 }
 
-/// What a bundle image with the same objects is refused for is refused here, before there is a plan.
+/// Errors for which a bundle image with the same objects is refused are reported here, before there is a plan.
 #[test]
 fn content_in_a_catalog_is_checked_as_that_of_an_image() {
     let mut posing = object("v1", "ConfigMap");
@@ -110,7 +110,7 @@ fn content_in_a_catalog_is_checked_as_that_of_an_image() {
 }
 
 #[test]
-fn what_the_cluster_will_not_take_of_content_in_a_catalog_is_told() {
+fn content_of_a_catalog_that_the_cluster_refuses_is_reported() {
     let cluster = Cluster {
         kubernetes: Some("v1.34.1".to_owned()),
         targets: Some(GroupTargets {
@@ -135,7 +135,7 @@ fn what_the_cluster_will_not_take_of_content_in_a_catalog_is_told() {
     );
 }
 
-/// The operator would wait for what was to be its definition for good.
+/// The operator would wait for its definition forever.
 #[test]
 fn an_object_in_a_catalog_that_cannot_be_read_is_missed_where_it_was_to_be_a_definition() {
     let mut owner = csv("a.v1");

@@ -1,4 +1,4 @@
-//! Which queue hears of a change in which store: each row would be silent without its line in the wiring.
+//! Queues triggered by changes in each store. Without its line in the wiring, a row would trigger nothing.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -78,7 +78,7 @@ fn with_role(mut object: Value) -> Value {
 }
 
 impl Rig {
-    /// The CatalogSource `cat`, a Subscription, a plan that goes on and one that is over, of which everybody has heard.
+    /// The CatalogSource `cat`, a Subscription, a running plan and a finished one, all of them already observed by every queue.
     async fn new() -> Self {
         let cluster = FakeCluster::new();
         let (client, _link) = cluster.connect();
@@ -97,7 +97,7 @@ impl Rig {
         rig
     }
 
-    /// Who was woken since the last time, as `queue key`.
+    /// Keys woken since the last call, as `queue key`.
     async fn woken(&self) -> BTreeSet<String> {
         let mut woken = BTreeSet::new();
         let queues = &self.parts.queues;
@@ -146,7 +146,7 @@ async fn a_catalog_wakes_itself_and_who_uses_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_namespace_labelled_anew_wakes_its_catalogs() {
+async fn a_namespace_with_changed_labels_wakes_its_catalogs() {
     let rig = Rig::new().await;
     let namespace = |level: &str| {
         of(json!({"metadata": {"name": "ns", "labels": {"pod-security.kubernetes.io/enforce": level}}}))
@@ -251,7 +251,7 @@ async fn rights_that_change_or_go_wake_the_plan_and_others_do_not() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_waits_for_a_bundle_is_woken() {
+async fn subscribers_of_a_bundle_are_woken() {
     let rig = Rig::new().await;
     super::wake(&rig.parts.queues, &Subscriber::Namespace("ns".into()));
     rig.check(&["namespace ns"]).await;

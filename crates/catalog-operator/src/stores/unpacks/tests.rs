@@ -1,4 +1,4 @@
-//! What whoever may make Jobs and pods anywhere leaves in the memory of everybody's operator.
+//! Memory that this operator needs for Jobs and pods of any user.
 
 use olm_api::unpacked_bundle::PROOF;
 use serde_json::{Value, json};
@@ -50,7 +50,7 @@ fn held(object: &impl std::fmt::Debug) -> usize {
 }
 
 #[test]
-fn of_a_forged_job_no_more_is_kept_than_is_read() {
+fn only_the_fields_that_are_read_are_kept_of_a_forged_job() {
     let name = "0".repeat(NAME_LENGTH);
     let (job, pod) = (job(&name), pod(&name));
     assert!(held(&job) < 4096, "{}", held(&job));
@@ -61,7 +61,7 @@ fn of_a_forged_job_no_more_is_kept_than_is_read() {
 }
 
 #[test]
-fn of_what_bears_no_name_of_an_unpack_nothing_is_kept() {
+fn nothing_is_kept_of_jobs_without_the_name_of_an_unpack() {
     for label in ["", "kube-root-ca.crt", &"g".repeat(NAME_LENGTH)] {
         let (job, pod) = (job(label), pod(label));
         assert_eq!(*job, KeptJob::default(), "{label}");
@@ -70,9 +70,9 @@ fn of_what_bears_no_name_of_an_unpack_nothing_is_kept() {
     }
 }
 
-/// Other words, or the same ones cut elsewhere, are other programs.
+/// Different or differently split words are different programs.
 #[test]
-fn programs_are_told_apart() {
+fn programs_are_distinguished() {
     let of = |containers: Value| Programs::of(&serde_json::from_value(containers).unwrap());
     let container =
         |name: &str, image: &str, command: &[&str]| json!({"name": name, "image": image, "command": command});

@@ -88,7 +88,7 @@ fn a_change_of_the_catalogs_is_written_once() {
 /// The golden record of an unresolvable Subscription in a namespace without catalogs, except for the
 /// conditions it lacks.
 #[test]
-fn no_catalog_at_all_is_told_and_then_rests() {
+fn no_catalog_at_all_is_reported_and_then_rests() {
     let object = subscription(Value::Null);
     let status = composed(&object, &NamespaceState::default(), &quiet(&[]));
     insta::assert_snapshot!(conditions_text(&status), @"CatalogSourcesUnhealthy=True/NoCatalogSourcesFound: dependency resolution requires at least one catalogsource");

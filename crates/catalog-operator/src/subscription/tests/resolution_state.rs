@@ -4,7 +4,7 @@ use super::*;
 
 /// Never two of the three conditions.
 #[test]
-fn one_condition_tells_how_resolution_stands() {
+fn one_condition_reports_the_state_of_resolution() {
     let failed = ResolutionOutcome::ResolutionFailed {
         reason: reasons::CONSTRAINTS_NOT_SATISFIABLE,
         message: "constraints not satisfiable: x".to_owned(),

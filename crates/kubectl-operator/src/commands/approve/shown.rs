@@ -28,7 +28,7 @@ pub(in crate::commands) struct Shown {
     pub subscriptions: Vec<String>,
     /// ClusterServiceVersions that it installs.
     pub operators: Vec<String>,
-    /// When its preview was made; when the plan was where there is none, or one that does not say.
+    /// Time of its preview; time of the plan if there is no preview, or one without a time.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub made: Option<String>,
     /// Preview of its changes; `None` if the plan has none.

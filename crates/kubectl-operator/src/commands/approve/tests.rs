@@ -94,7 +94,7 @@ async fn what_a_plan_changes_is_shown_and_what_was_shown_is_approved() {
     }
 }
 
-/// The complete plan is that of the installed version, which nobody meant.
+/// The complete plan is that of the installed version, which the user did not mean.
 #[tokio::test]
 async fn a_plan_is_complete_whatever_the_next_version_waits_for() {
     for (phase, message, name) in [
@@ -232,9 +232,9 @@ async fn a_plan_that_changes_meanwhile_is_not_approved() {
     assert_eq!(plan_after["spec"]["approved"], true);
 }
 
-/// Who is second with the same is told so, and not that nothing is approved.
+/// The second user sees that it is approved, and not that nothing was.
 #[tokio::test]
-async fn what_somebody_else_approves_meanwhile_is_approved() {
+async fn a_plan_approved_by_another_user_is_approved() {
     let approval = json!({"spec": {"approved": true}});
     for phase in ["RequiresApproval", "Complete"] {
         let cluster = cluster(plan());
@@ -265,7 +265,7 @@ async fn what_somebody_else_approves_meanwhile_is_approved() {
 
 /// The user approves what was shown. If the preview changes meanwhile, it is shown and the question is asked again.
 #[tokio::test]
-async fn what_changes_while_somebody_thinks_is_shown_before_it_is_approved() {
+async fn changes_during_the_prompt_are_shown_before_the_approval() {
     let preview_with = |unknown: &str| {
         let mut preview = preview();
         preview["unknown"] = json!([unknown]);
@@ -305,7 +305,7 @@ async fn what_changes_while_somebody_thinks_is_shown_before_it_is_approved() {
     assert_eq!(plan["spec"]["approved"], false);
 }
 
-/// OLM writes it right after the plan; who looks in between is not to approve without it.
+/// OLM writes the preview right after the plan; a user in between must not approve without it.
 #[tokio::test(start_paused = true)]
 async fn the_preview_of_a_plan_that_was_just_made_is_waited_for() {
     let without = |made: &str| {
@@ -334,7 +334,7 @@ async fn the_preview_of_a_plan_that_was_just_made_is_waited_for() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_preview_that_does_not_say_what_happens_is_told() {
+async fn an_incomplete_preview_is_reported() {
     let told = |change: fn(&mut Value)| async move {
         let mut changed = plan();
         change(&mut changed);
@@ -521,9 +521,9 @@ async fn no_name_says_more_than_a_name() {
     );
 }
 
-/// Else nobody hears of it before the ClusterServiceVersion is Failed.
+/// Otherwise it is not reported before the ClusterServiceVersion is Failed.
 #[tokio::test(start_paused = true)]
-async fn an_operator_that_cannot_work_with_the_group_is_told_before_it_is_approved() {
+async fn an_operator_that_cannot_work_with_the_group_is_reported_before_it_is_approved() {
     let cluster = crate::packages::tests::served();
     let mut manifest = crate::packages::tests::manifest("etcd", "cat");
     manifest["status"]["channels"][1]["currentCSV"] = json!("etcd.v2");

@@ -43,7 +43,7 @@ fn catalog(image: &str) -> Value {
 }
 
 #[test]
-fn a_catalog_is_made_of_what_was_said_of_it() {
+fn a_catalog_is_built_from_its_description() {
     let source = source(
         &add_args(&[
             "--priority",
@@ -134,7 +134,7 @@ async fn adding_ends_when_the_catalog_is_ready_and_shows_what_it_waits_for() {
 }
 
 #[test]
-fn a_cause_that_a_pod_tells_is_not_repeated_above_it() {
+fn a_cause_that_a_pod_reports_is_not_repeated_above_it() {
     let pulling = json!({"phase": "Pending", "containerStatuses": [{"name": "registry-server", "image": "", "imageID": "",
         "ready": false, "restartCount": 0, "state": {"waiting": {"reason": "ErrImagePull", "message": "no such host"}}}]});
     let pod: Pod = serde_json::from_value(object("Pod", "cat-1", &json!({"status": pulling}))).unwrap();
@@ -232,7 +232,7 @@ fn used() -> FakeCluster {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_uses_a_catalog_is_named_before_it_goes() {
+async fn users_of_a_catalog_are_listed_before_its_removal() {
     let cluster = used();
     let (told, result) = removed(&cluster, false).await;
     assert!(!result.unwrap());
@@ -254,7 +254,7 @@ async fn who_uses_a_catalog_is_named_before_it_goes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn users_that_may_not_be_seen_are_told_as_not_known() {
+async fn unreadable_users_are_reported_as_unknown() {
     let cluster = used();
     cluster.on_request(|request| {
         let is_all = request.kind.kind == "Subscription" && request.namespace.is_empty();
@@ -269,7 +269,7 @@ async fn users_that_may_not_be_seen_are_told_as_not_known() {
 
 /// A malformed Subscription must not prevent the removal of a catalog.
 #[tokio::test(start_paused = true)]
-async fn users_that_cannot_be_read_are_told() {
+async fn users_that_cannot_be_read_are_reported() {
     let cluster = used();
     assert!(cluster.delete("Subscription", "shop", "db"));
     for at in 0..25 {
@@ -323,7 +323,7 @@ async fn a_catalog_made_anew_is_not_removed() {
 }
 
 #[test]
-fn a_message_that_others_repeat_is_told_once() {
+fn a_message_that_others_repeat_is_reported_once() {
     for (messages, expected) in [
         (&["down"][..], &["down"][..]),
         (&["down", "down"], &["down"]),
@@ -331,7 +331,7 @@ fn a_message_that_others_repeat_is_told_once() {
         (&["it is down", "down", "it is down"], &["it is down"]),
     ] {
         let messages: Vec<String> = messages.iter().map(|text| (*text).to_owned()).collect();
-        assert_eq!(told_once(&messages), expected, "{messages:?}");
+        assert_eq!(distinct_messages(&messages), expected, "{messages:?}");
     }
 }
 

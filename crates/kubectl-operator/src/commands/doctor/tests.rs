@@ -195,7 +195,7 @@ async fn a_cluster_in_which_nothing_is_wrong_is_fine_and_nothing_is_written() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn labels_that_nobody_guards_are_told() {
+async fn unguarded_labels_are_reported() {
     let name = "ValidatingAdmissionPolicyBinding olm-guarded-labels";
     let told = format!(
         "warning: {name}: it does not exist: users who can write Roles in one namespace can make OLM copy them to others"
@@ -207,7 +207,7 @@ async fn labels_that_nobody_guards_are_told() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn each_finding_names_the_object_the_cause_and_what_mends_it() {
+async fn each_finding_names_the_object_the_cause_and_the_fix() {
     let cluster = cluster();
     cluster.edit(
         "CatalogSource",
@@ -237,7 +237,7 @@ async fn each_finding_names_the_object_the_cause_and_what_mends_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_catalog_that_does_not_exist_is_told() {
+async fn a_catalog_that_does_not_exist_is_reported() {
     for (source, expected) in [
         ("no", "its catalog olm/no does not exist"),
         ("", "it names no catalog (spec.source, spec.sourceNamespace)"),
@@ -253,7 +253,7 @@ async fn a_catalog_that_does_not_exist_is_told() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn operator_groups_that_hold_everything_up_are_told() {
+async fn operator_groups_that_hold_everything_up_are_reported() {
     let rows: [Row; 3] = [
         (
             |cluster| was(cluster.delete("OperatorGroup", "shop", "og")),
@@ -291,7 +291,7 @@ async fn operator_groups_that_hold_everything_up_are_told() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_failed_or_waits_is_told_with_its_cause() {
+async fn failed_and_waiting_objects_are_reported_with_their_cause() {
     let subscription = ("Subscription", ["shop", "db"]);
     let csv = ("ClusterServiceVersion", ["shop", "etcd.v1.0.0"]);
     let condition =
@@ -392,7 +392,7 @@ async fn operators_with_one_cause_are_one_finding() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_running_operator_without_a_subscription_is_told() {
+async fn a_running_operator_without_a_subscription_is_reported() {
     let expected = "warning: ClusterServiceVersion shop/alone.v1: it runs without a Subscription, so OLM does not upgrade it";
     for (phase, created, namespace, name, expected) in [
         (
@@ -480,7 +480,7 @@ async fn what_may_not_be_read_is_not_fine() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_cluster_that_does_not_answer_holds_nobody_up_and_is_no_answer() {
+async fn an_unresponsive_cluster_delays_nothing_and_is_no_answer() {
     let cluster = cluster();
     cluster.on_request(|_| Some(Fault::Hang));
     let start = tokio::time::Instant::now();

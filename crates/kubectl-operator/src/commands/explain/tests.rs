@@ -88,7 +88,7 @@ fn an_unknown_subscription_is_an_error_that_names_the_known_ones() {
 }
 
 #[test]
-fn what_does_not_run_is_told_with_what_its_status_says() {
+fn objects_that_do_not_run_are_reported_with_their_status() {
     let failed = "{phase: Failed, reason: UnsupportedOperatorGroup, message: \"no such\\nmode\"}";
     let question = question_of(&OBJECTS.replace("{phase: Succeeded}", failed));
     let told = "etcd.v1.0.0 is Failed (UnsupportedOperatorGroup): no such mode";
@@ -101,7 +101,7 @@ fn what_does_not_run_is_told_with_what_its_status_says() {
 }
 
 #[test]
-fn of_a_csv_that_was_deleted_is_told_that_it_does_not_come_back() {
+fn a_deleted_csv_is_reported_as_not_coming_back() {
     let mut parts: Vec<&str> = OBJECTS.split("---").collect();
     parts.remove(2);
     let question = question_of(&parts.join("---"));
@@ -114,7 +114,7 @@ fn of_a_csv_that_was_deleted_is_told_that_it_does_not_come_back() {
 }
 
 #[test]
-fn who_is_at_the_head_of_a_channel_hears_that() {
+fn an_operator_at_the_channel_head_reports_that() {
     let objects = OBJECTS
         .replace("etcd.v1.0.0", "etcd.v1.1.0")
         .replace("version: 1.0.0", "version: 1.1.0");
@@ -200,7 +200,7 @@ fn the_cause_comes_first_and_what_is_next_is_kept() {
         let text = with_causes(resolved.clone(), &[unpacking], None).to_string();
         assert_eq!(text.contains("; resolves to"), is_told, "{text}");
     }
-    // A cause of a Subscription that is not resolved is told beside its tree.
+    // The cause of an unresolved Subscription is shown beside its tree.
     let other = Cause {
         name: "other".to_owned(),
         ..cause.clone()

@@ -67,7 +67,7 @@ fn words_are_coloured() {
 }
 
 #[tokio::test]
-async fn a_package_or_channel_that_is_not_there_is_told_with_those_that_are() {
+async fn a_missing_package_or_channel_is_reported_with_the_existing_ones() {
     let snapshot = Snapshot::new(entries());
     let key = CatalogKey {
         name: "cat".to_owned(),
@@ -142,7 +142,7 @@ async fn the_catalog_is_the_one_that_is_named_or_subscribed_to_or_the_only_one()
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_subscription_that_cannot_be_read_keeps_nobody_from_a_graph() {
+async fn an_unreadable_subscription_does_not_prevent_a_graph() {
     let cluster = FakeCluster::new();
     cluster.put(subscription("db", &json!({})));
     let mut odd = subscription("odd", &json!({}));

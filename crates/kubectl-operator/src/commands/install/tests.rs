@@ -122,7 +122,7 @@ fn a_version_that_is_asked_for_is_begun_with() {
 }
 
 #[test]
-fn what_cannot_be_installed_is_told_with_the_way_out() {
+fn what_cannot_be_installed_is_reported_with_the_way_out() {
     assert_eq!(
         error(decided(&["--channel", "alpha"])),
         "package etcd of catalog olm/cat has no channel alpha; choose one with --channel: beta, stable"
@@ -157,7 +157,7 @@ fn what_cannot_be_installed_is_told_with_the_way_out() {
 
 /// package-server returns this one to a request by name, and upstream's plugin uses it.
 #[test]
-fn of_several_catalogs_the_preferred_one_is_taken_and_that_is_said() {
+fn the_preferred_one_of_several_catalogs_is_used_and_reported() {
     let two = [package("etcd", "cat"), package("etcd", "other")];
     let there = There {
         namespace: "shop",
@@ -370,7 +370,7 @@ async fn namespace_group_and_subscription_are_made_in_this_order() {
 
 /// Otherwise one malformed object could block every installation in the namespace.
 #[tokio::test(start_paused = true)]
-async fn what_cannot_be_read_keeps_nobody_from_installing() {
+async fn unreadable_objects_do_not_prevent_an_install() {
     let cluster = served();
     cluster.put(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}}));
     cluster.put(manifest("etcd", "cat"));
@@ -416,7 +416,7 @@ async fn what_cannot_be_read_keeps_nobody_from_installing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_may_not_make_a_subscription_hears_what_was_made() {
+async fn a_user_without_the_right_to_subscribe_sees_the_created_objects() {
     let cluster = served();
     cluster.put(manifest("etcd", "cat"));
     cluster.on_request(|request| {
@@ -480,7 +480,7 @@ async fn a_catalog_that_cannot_be_read_leaves_no_choice() {
 }
 
 #[test]
-fn a_group_for_the_whole_cluster_is_told_before_it_is_made() {
+fn a_group_for_the_whole_cluster_is_reported_before_it_is_made() {
     let mut package = package("etcd", "cat");
     for channel in &mut package.channels {
         channel.install_modes = vec!["AllNamespaces".to_owned(), "OwnNamespace".to_owned()];
@@ -540,7 +540,7 @@ fn what_a_catalog_deprecates_is_warned_of_without_a_package_server() {
 }
 
 #[test]
-fn a_catalog_tells_its_packages_itself() {
+fn a_catalog_lists_its_packages_itself() {
     let packages = packages_of(olm_testing::samples::ETCD_CATALOG);
     let text = serde_json::to_string_pretty(&packages).unwrap();
     let wanted = decided_of(&["--version", "1.0.0"], &packages, &[group_for(&["shop"])], &[]);

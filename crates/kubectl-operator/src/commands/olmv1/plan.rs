@@ -75,7 +75,7 @@ pub(super) async fn of_extension(
     let filter = extension.spec.source.catalog.clone().unwrap_or_default();
     let revisions = read::revisions(cluster, extension).await?;
     let active = active(extension, &revisions);
-    // OLM without revisions tells the installed bundle in the status only.
+    // OLM without revisions reports the installed bundle in the status only.
     let told = of_status(extension).filter(|_| revisions.is_empty());
     let installed = active.installed.map(|set| Chosen::of_revision(set)).or(told);
     let rollout = active.rollout(&filter);

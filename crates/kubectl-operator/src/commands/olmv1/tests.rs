@@ -436,7 +436,7 @@ async fn one_or_all_are_deleted_after_a_question() {
 }
 
 #[test]
-fn what_to_delete_is_said_once() {
+fn objects_to_delete_are_selected_in_one_way() {
     for (words, expected) in [
         (
             &[][..],

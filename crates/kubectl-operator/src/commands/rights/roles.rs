@@ -14,7 +14,7 @@ const RBAC: &str = "rbac.authorization.k8s.io";
 const VERBS: [&str; 7] = ["get", "list", "watch", "create", "update", "patch", "delete"];
 /// API groups of objects by which rights in the whole cluster can be had: roles, webhook configurations and APIServices.
 const POWERFUL: [&str; 3] = [RBAC, "admissionregistration.k8s.io", "apiregistration.k8s.io"];
-/// Verbs to write such objects outside the own namespaces: whoever acts as the account must not remove or take over those of others.
+/// Verbs to write such objects outside the own namespaces: users of the account must not remove or take over those of others.
 const FEW_VERBS: [&str; 3] = ["get", "create", "patch"];
 /// Kinds that OLM writes with its own rights, or that every operator needs.
 const OF_OLM: [&str; 3] = [

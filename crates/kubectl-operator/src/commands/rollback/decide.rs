@@ -194,8 +194,8 @@ pub(super) fn decide(removal: &Removal, entry: &Entry, bundle: &Bundle) -> anyho
 /// Returns the Subscription to create: the former one with another `startingCSV`, held at that version.
 ///
 /// The approval stays as it is, because one `Manual` Subscription makes all plans of its namespace wait for a user. OLM's resolver
-/// applies the hold to every bundle of a catalog, whoever approves: of the channel only the bundle of `startingCSV` is left to
-/// install, and nothing to upgrade to. A hold compares versions without build metadata.
+/// applies the hold to every bundle of a catalog, for every approver: only the bundle of `startingCSV` remains installable in the
+/// channel, and there is no upgrade. A hold compares versions without build metadata.
 ///
 /// # Errors
 /// A hold cannot exclude the newer version, and OLM would approve it.
@@ -257,7 +257,7 @@ impl Rollback {
         if let Some(csv) = shown.operators.iter().find(|csv| !is_known(csv)) {
             return Some(format!("also installs {}", plain(csv)));
         }
-        // What was said about losses was about this operator alone.
+        // The reports about losses concern this operator alone.
         let is_agreed = self.replaced.loses_data && self.also.is_empty();
         if self.accepts_loss || is_agreed {
             return None;

@@ -149,7 +149,7 @@ async fn the_version_is_held_and_the_approval_stays() {
             "1.0.0",
             Some("=1.0.0"),
         ),
-        // A hold does not tell these versions apart.
+        // A hold does not distinguish these versions.
         (json!({UPGRADE_HOLD: ">=2.0.0"}), manual.clone(), "2.0.0+1", None),
     ] {
         let cluster = failed();
@@ -179,7 +179,7 @@ async fn what_would_lose_data_is_refused() {
         "cannot roll back to etcd.v1.0.0: objects of CustomResourceDefinition etcds.example.com are stored in v2, which etcd.v1.0.0 \
          does not have; migrate them first, see status.storedVersions"
     );
-    // A catalog with images alone does not tell, and OLM checks again.
+    // A catalog with images alone does not show this, and OLM checks again.
     let removed = removal(&cluster).await;
     let rollback = decide(&removed, &Entry::new(bundle_entry("1.0.0")), &bundle(&[])).unwrap();
     assert!(
@@ -342,7 +342,7 @@ async fn the_subscription_is_in_a_file_until_it_is_created() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn where_there_is_nothing_to_go_back_to_that_is_said() {
+async fn a_missing_earlier_version_is_reported() {
     let cluster = failed();
     let before = removal(&cluster).await;
     assert_eq!(

@@ -82,7 +82,7 @@ async fn an_operator_is_shown_from_its_subscription_to_its_pods() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn watching_ends_when_all_is_ready_and_tells_each_change() {
+async fn watching_ends_when_all_is_ready_and_reports_each_change() {
     let cluster = cluster(1);
     let (client, _link) = cluster.connect();
     let later = cluster.clone();
@@ -222,7 +222,7 @@ fn who_started_something_is_not_warned_of_the_next_approval() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn pods_that_may_not_be_read_hold_nothing_up_and_operators_that_may_not_are_told() {
+async fn unreadable_pods_delay_nothing_and_unreadable_operators_are_reported() {
     let cluster = cluster(2);
     cluster.on_request(|request| {
         (request.kind.kind == "Pod")
@@ -260,7 +260,7 @@ async fn pods_that_may_not_be_read_hold_nothing_up_and_operators_that_may_not_ar
 }
 
 #[test]
-fn an_operator_that_is_not_there_is_told_with_those_that_are() {
+fn a_missing_operator_is_reported_with_the_existing_ones() {
     let commands = CommandLine::default();
     let error = trees(&gathered(), Some("shop"), Some("no\u{1b}"), &commands).unwrap_err();
     assert_eq!(
@@ -273,7 +273,7 @@ fn an_operator_that_is_not_there_is_told_with_those_that_are() {
 
 /// A failed resolution has a tree as its reason.
 #[test]
-fn a_message_of_several_lines_is_told_below_and_in_one_line_with_what_tells_it_whole() {
+fn a_message_of_several_lines_is_shown_below_or_in_one_line_with_the_command_that_shows_it() {
     let conditions = serde_json::json!([{"type": "ResolutionFailed", "status": "True",
         "message": "not satisfiable: no etcd\n- subscription db\n  - channel beta\nto resolve: x"}]);
     let gathered = gathered_of([subscription("db", &serde_json::json!({"conditions": conditions}))]);

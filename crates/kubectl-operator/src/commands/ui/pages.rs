@@ -30,7 +30,7 @@ const MAX_BEGINNING: usize = 160;
 /// Maximum letters of a reason.
 const MAX_REASON: usize = 8_000;
 /// Minimum letters of a text that is not repeated. Shorter ones are part of others by chance.
-const MIN_TOLD: usize = 20;
+const MIN_ABOVE: usize = 20;
 
 /// Common parts of a page.
 pub(super) struct Frame<'a> {
@@ -59,7 +59,7 @@ enum Live<'a> {
     /// The page refreshes its content.
     Renewed,
     /// The page reports that its content is outdated, and does not change it while the user decides.
-    Told(&'a str),
+    Reported(&'a str),
 }
 
 fn page(frame: &Frame<'_>, live: Live<'_>, body: &Markup) -> String {
@@ -67,7 +67,7 @@ fn page(frame: &Frame<'_>, live: Live<'_>, body: &Markup) -> String {
     let (renewed, digest) = match live {
         Live::No => (false, None),
         Live::Renewed => (true, None),
-        Live::Told(digest) => (false, Some(digest)),
+        Live::Reported(digest) => (false, Some(digest)),
     };
     html! {
         (DOCTYPE)
@@ -189,9 +189,9 @@ fn reason(id: &str, text: &str) -> Markup {
 }
 
 /// Returns true if a text is part of one above it on the page.
-fn is_told(text: &str, above: &str) -> bool {
+fn is_above(text: &str, above: &str) -> bool {
     let text = text.trim();
-    !text.is_empty() && (text == above.trim() || text.len() >= MIN_TOLD && above.contains(text))
+    !text.is_empty() && (text == above.trim() || text.len() >= MIN_ABOVE && above.contains(text))
 }
 
 /// Renders the numbers of objects that fail, wait and are ready, without those that are zero.

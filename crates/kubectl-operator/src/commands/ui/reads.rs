@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn who_leaves_holds_nobody_up_and_an_error_is_an_answer() {
+    async fn a_cancelled_request_delays_no_other_and_an_error_is_an_answer() {
         let (reads, count) = (Reads::<&str, u32>::new(FRESH), Cell::new(0));
         let never = reads.get(&"a", async || std::future::pending().await);
         assert!(tokio::time::timeout(Duration::from_secs(1), never).await.is_err());

@@ -229,7 +229,7 @@ fn text_of(page: &Seen) -> String {
 }
 
 #[tokio::test]
-async fn whoever_has_the_link_and_nobody_else_gets_in() {
+async fn only_users_with_the_link_are_admitted() {
     let cluster = cluster();
     served(&cluster, &[], async |mut browser| {
         let before = browser.page("operators").await;
@@ -508,7 +508,7 @@ async fn neither_a_slow_browser_nor_a_silent_cluster_is_waited_for_without_end()
 }
 
 #[tokio::test]
-async fn what_cannot_be_read_is_told_on_the_page() {
+async fn unreadable_objects_are_reported_on_the_page() {
     let cluster = cluster();
     cluster.on_request(|request| {
         let forbidden = Refusal::forbidden("it is <b>forbidden</b>");
@@ -529,7 +529,7 @@ async fn what_cannot_be_read_is_told_on_the_page() {
 }
 
 #[tokio::test]
-async fn however_many_look_the_cluster_is_asked_once() {
+async fn many_viewers_share_one_request_to_the_cluster() {
     let cluster = cluster();
     logged_in(&cluster, async |browser| {
         let asked = Arc::new(AtomicUsize::new(0));

@@ -206,7 +206,7 @@ async fn a_definition_that_others_need_does_not_go() {
 
 /// A single malformed object must not block every removal, but it may contain a relevant name.
 #[tokio::test(start_paused = true)]
-async fn what_cannot_be_read_stands_in_the_way_of_what_it_names_alone() {
+async fn unreadable_objects_block_only_the_objects_that_they_name() {
     let cluster = cluster();
     let mut broken = csv("2.0.0", "Succeeded", "");
     broken["metadata"]["namespace"] = json!("other");
@@ -231,7 +231,7 @@ async fn what_cannot_be_read_stands_in_the_way_of_what_it_names_alone() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_does_not_see_all_namespaces_deletes_no_definition() {
+async fn without_access_to_all_namespaces_no_definition_is_deleted() {
     let cluster = cluster();
     cluster.on_request(|request| {
         let is_all = request.namespace.is_empty() && request.kind.kind != "CustomResourceDefinition";
@@ -266,7 +266,7 @@ async fn a_request_for_cleanup_loses_no_object() {
 
 /// Another user installs it again while the question waits for an answer.
 #[tokio::test(start_paused = true)]
-async fn what_was_made_anew_is_not_deleted() {
+async fn recreated_objects_are_not_deleted() {
     let cluster = cluster();
     let removal = looked(&cluster, &[]).await.unwrap();
     cluster.delete("Subscription", "shop", "db");
@@ -292,7 +292,7 @@ async fn what_was_made_anew_is_not_deleted() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_operator_that_is_not_there_is_told_with_those_that_are() {
+async fn a_missing_operator_is_reported_with_the_existing_ones() {
     let (client, _link) = cluster().connect();
     let args = uninstall_args("nope", &[]);
     let error = look(&Cluster::of(client, "shop"), &args).await.unwrap_err();
@@ -443,7 +443,7 @@ async fn a_plan_on_its_way_for_others_is_to_be_waited_for() {
 
 /// OLM was already running the plan when it was deleted.
 #[tokio::test(start_paused = true)]
-async fn what_comes_meanwhile_is_not_told_as_gone() {
+async fn objects_created_meanwhile_are_not_reported_as_gone() {
     let replaces = json!({"spec": {"replaces": "etcd.v1.0.0"}});
     for (name, change) in [("etcd.v2.0.0", json!({})), ("etcd.v3.0.0", replaces)] {
         let cluster = upgrading(true);
@@ -498,7 +498,7 @@ async fn a_definition_that_cannot_be_read_keeps_everything() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_refused_step_tells_how_to_go_on() {
+async fn a_refused_step_reports_the_way_out() {
     let expected = "kubectl operator uninstall etcd.v1.0.0 -n shop --context 'a b' --kubeconfig /k --delete-crd etcds.example.com";
     for kind in ["CustomResourceDefinition", "ClusterServiceVersion"] {
         let cluster = cluster();
@@ -532,7 +532,7 @@ async fn a_refused_step_tells_how_to_go_on() {
 
 /// A definition that another operator owns is still managed.
 #[tokio::test(start_paused = true)]
-async fn what_others_own_is_not_said_to_be_left_to_nobody() {
+async fn objects_of_others_are_not_reported_as_left_behind() {
     let cluster = cluster();
     let mut other = owner("9.0.0");
     other["metadata"]["namespace"] = json!("other");

@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn a_plan_that_waits_for_somebody_is_told_until_it_is_approved() {
+fn a_plan_that_waits_for_a_user_is_reported_until_it_is_approved() {
     let status = json!({"installPlanRef": {"name": "install-1"}});
     for (phase, approved, state) in [
         ("RequiresApproval", false, State::RequiresApproval),

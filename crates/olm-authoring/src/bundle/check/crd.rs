@@ -75,17 +75,17 @@ struct Conversion {
 struct Found<'a>(&'a mut Vec<String>);
 
 impl Found<'_> {
-    fn tell(&mut self, field: &str, value: &str, problem: &str) {
+    fn add(&mut self, field: &str, value: &str, problem: &str) {
         self.0
             .push(format!("Error: Field {field}, Value {value}: {field}: {problem}"));
     }
 
     fn required(&mut self, field: &str) {
-        self.tell(field, "", "Required value");
+        self.add(field, "", "Required value");
     }
 
     fn invalid(&mut self, field: &str, value: &str, problem: &str) {
-        self.tell(field, value, &format!("Invalid value: {value:?}: {problem}"));
+        self.add(field, value, &format!("Invalid value: {value:?}: {problem}"));
     }
 
     fn all_invalid(&mut self, field: &str, value: &str, problems: Vec<&str>) {
@@ -131,7 +131,7 @@ pub(super) fn check(crd: &Value, problems: &mut Vec<String>) {
     match spec.scope.as_str() {
         "" => found.required("spec.scope"),
         "Cluster" | "Namespaced" => {}
-        other => found.tell(
+        other => found.add(
             "spec.scope",
             other,
             &format!("Unsupported value: {other:?}: supported values: \"Cluster\", \"Namespaced\""),
@@ -140,7 +140,7 @@ pub(super) fn check(crd: &Value, problems: &mut Vec<String>) {
     check_versions(&spec, api_version, &mut found);
     // The older API keeps unknown fields by default.
     if spec.preserve_unknown_fields.unwrap_or(api_version == V1BETA1) {
-        found.tell(
+        found.add(
             "spec.preserveUnknownFields",
             "true",
             "Invalid value: true: cannot set to true, set x-kubernetes-preserve-unknown-fields to true in spec.versions[*].schema instead",
@@ -169,7 +169,7 @@ fn check_group(group: &str, annotations: &Value, found: &mut Found<'_>) {
         let approval = text(annotations, APPROVAL);
         let field = format!("metadata.annotations[{APPROVAL}]");
         if approval.is_empty() {
-            found.tell(
+            found.add(
                 &field,
                 "",
                 &format!("Required value: protected groups must have approval annotation {APPROVAL:?}"),
@@ -341,7 +341,7 @@ fn check_conversion(conversion: Option<&Conversion>, api_version: &str, found: &
                 .map(|webhook| &webhook["clientConfig"])
                 .or(conversion.webhook_client_config.as_ref());
             if client.is_none_or(Value::is_null) {
-                found.tell(
+                found.add(
                     "spec.conversion.webhookClientConfig",
                     "",
                     "Required value: required when strategy is set to Webhook",
@@ -354,7 +354,7 @@ fn check_conversion(conversion: Option<&Conversion>, api_version: &str, found: &
                 found.required("spec.conversion.conversionReviewVersions");
             }
         }
-        other => found.tell(
+        other => found.add(
             "spec.conversion.strategy",
             other,
             &format!("Unsupported value: {other:?}: supported values: \"None\", \"Webhook\""),

@@ -102,7 +102,7 @@ fn deprecations_name_the_nearest() {
 
 /// D15: `replace:` for `replaces:` ended in "multiple channel heads" alone.
 #[test]
-fn misspelt_keys_and_schemas_are_told_with_the_faults_they_cause() {
+fn misspelt_keys_and_schemas_are_reported_with_the_faults_they_cause() {
     let faults =
         told(|blobs| blobs[1]["entries"] = json!([{"name": "p.v2", "replace": "p.v1"}, {"name": "p.v1"}]));
     insta::assert_snapshot!(faults, @r#"
@@ -169,7 +169,7 @@ fn a_document_without_schema_names_the_key_that_was_meant_as_one() {
 }
 
 #[test]
-fn a_manifest_and_a_file_that_is_no_catalog_are_told_with_what_helps() {
+fn a_manifest_and_a_file_that_is_no_catalog_are_reported_with_the_way_out() {
     let dir = tempfile::tempdir().expect("folder");
     let write = |name: &str, text: &str| std::fs::write(dir.path().join(name), text).expect("file");
     let filler = "x".repeat(200);

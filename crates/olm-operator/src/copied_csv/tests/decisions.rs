@@ -448,7 +448,7 @@ fn copy_002_copy_003_what_a_copy_holds() {
 }
 
 #[test]
-fn a_refusal_is_told_once_until_another_comes() {
+fn a_refusal_is_reported_once_until_another_comes() {
     let observed = Case::new().observed();
     let failed = |class, code, message: &str| {
         outcomes_for_tests(vec![Outcome::Failed(Failure {

@@ -115,7 +115,7 @@ fn a_copy_costs_two_writes_and_a_change_of_its_original_one() {
 }
 
 #[test]
-fn what_is_done_to_a_copy_is_undone_and_its_original_hears_nothing_of_it() {
+fn changes_of_a_copy_are_undone_without_a_reconcile_of_its_original() {
     let mut env = installed_for(&[]);
     let before = shown(copy(&env, "one"));
     let rows = [
@@ -150,7 +150,7 @@ fn what_is_done_to_a_copy_is_undone_and_its_original_hears_nothing_of_it() {
 /// If the label names another namespace as the origin, the copy is deleted because it has no original there,
 /// and is then recreated.
 #[test]
-fn a_copy_that_is_said_to_be_of_another_namespace_is_put_right() {
+fn a_copy_labelled_for_another_namespace_is_corrected() {
     let mut env = installed_for(&[]);
     let before = shown(copy(&env, "one"));
     let label = json!({"metadata": {"labels": {"olm.copiedFrom": "two"}}});
@@ -240,7 +240,7 @@ fn copy_003_copies_of_what_does_not_fit_its_group_any_more_say_so() {
 }
 
 #[test]
-fn a_namespace_that_refuses_its_copy_is_told_once_and_stops_no_other() {
+fn a_namespace_that_refuses_its_copy_is_reported_once_and_stops_no_other() {
     for class in [FailureClass::Forbidden, FailureClass::Invalid] {
         let mut env = prepared_for(&[]);
         env.refused.insert(format!("{CSV} one"), class);
@@ -275,7 +275,7 @@ fn nothing_is_written_into_a_namespace_on_its_way_out() {
 
 /// The same operator, installed in two namespaces: only one of them can have its copy in a third.
 #[test]
-fn of_two_with_one_name_the_first_is_shown_until_it_goes() {
+fn the_first_of_two_with_one_name_is_shown_until_it_is_deleted() {
     let mut env = installed_for(&["ns", "one"]);
     let mut second = csv("a", "");
     second["metadata"]["namespace"] = json!("two");

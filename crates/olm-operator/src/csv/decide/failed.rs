@@ -112,7 +112,7 @@ fn components(observed: &Observed, position: &Position, cause: &str) -> PhaseSte
         return PhaseStep::go(installing::succeeded());
     };
     let pending = |text: &str| {
-        let message = install::told(text);
+        let message = install::message_of(text);
         PhaseStep::to(Phase::Pending, reason::NEEDS_REINSTALL, message)
     };
     let failed = |text: String| {
@@ -128,7 +128,7 @@ fn components(observed: &Observed, position: &Position, cause: &str) -> PhaseSte
         }
         DeploymentProblem::Waiting(text) | DeploymentProblem::Missing(text) => pending(text),
         DeploymentProblem::Outdated(text) => {
-            let message = install::told(text);
+            let message = install::message_of(text);
             PhaseStep::to(Phase::InstallReady, reason::NEEDS_REINSTALL, message)
         }
     }

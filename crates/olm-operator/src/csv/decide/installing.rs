@@ -44,7 +44,7 @@ pub(super) fn step(observed: &Observed, position: &Position, now: Timestamp) -> 
         }
         // A missing Deployment is restored at once. Upstream waits for the timeout and then restores it.
         DeploymentProblem::Outdated(text) | DeploymentProblem::Missing(text) => {
-            let message = install::told(&text);
+            let message = install::message_of(&text);
             PhaseStep::to(Phase::InstallReady, reason::INSTALL_WAITING, message)
         }
         DeploymentProblem::Waiting(text) => waiting(observed, position, now, &deployment, &text),
@@ -77,7 +77,7 @@ fn waiting(
     if since_update < DEPLOYMENT_DEBOUNCE && install::is_just_changed(observed, deployment) {
         return PhaseStep::stay().again(DEPLOYMENT_DEBOUNCE, "Deployment controller has not responded yet");
     }
-    let message = with_cause(observed, position, deployment, &install::told(text));
+    let message = with_cause(observed, position, deployment, &install::message_of(text));
     PhaseStep::to(Phase::Installing, reason::INSTALL_WAITING, message).again(
         left.min(pod_interval(waited)),
         "pods and the install timeout are not watched",

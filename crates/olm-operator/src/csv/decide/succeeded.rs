@@ -76,7 +76,7 @@ fn health(observed: &Observed, now: Timestamp) -> PhaseStep {
         };
     };
     let unhealthy =
-        |phase, text: &str| PhaseStep::to(phase, reason::COMPONENT_UNHEALTHY, install::told(text));
+        |phase, text: &str| PhaseStep::to(phase, reason::COMPONENT_UNHEALTHY, install::message_of(text));
     match problem {
         DeploymentProblem::Stuck(text) => {
             let message = format!("install failed: {text}");

@@ -414,7 +414,7 @@ mod tests {
     }
 
     #[test]
-    fn a_crash_loop_reads_the_same_while_it_goes_round() {
+    fn a_crash_loop_has_one_text_in_all_its_states() {
         let expected = Some("pod p, container c: CrashLoopBackOff, last exit code 3");
         let loops = json!({"waiting": {"reason": "CrashLoopBackOff", "message": "back-off 10s"}});
         for state in [loops.clone(), json!({"running": {}}), ended(3, "Error")] {
@@ -460,7 +460,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_without_a_node_says_so() {
+    fn a_pod_without_a_node_reports_it() {
         check(
             json!({"conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "no nodes"}]}),
             Some("pod p cannot be scheduled: no nodes"),
@@ -476,7 +476,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_that_the_kubelet_did_not_take_says_so() {
+    fn a_pod_that_the_kubelet_rejected_reports_it() {
         check(
             json!({"phase": "Failed", "reason": "Evicted", "message": "low on memory"}),
             Some("pod p: Evicted: low on memory"),

@@ -177,7 +177,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_list_somebody_put_something_into_is_set_whole() {
+    fn a_list_with_added_items_is_replaced() {
         let wanted = json!({"metadata": {"ownerReferences": []}, "webhooks": [{"name": "a"}]});
         let more =
             json!({"metadata": {"ownerReferences": [1]}, "webhooks": [{"name": "a", "x": 1}, {"name": "b"}]});
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_said_counts() {
+    fn only_explicit_values_count() {
         let wanted = json!({"kind": "K", "metadata": {"labels": {"a": "1", "operators.coreos.com/demo.ns": ""}, "ownerReferences": [{"uid": "u"}]},
             "list": [{"x": 1}], "none": [], "empty": {}, "spec": {"selector": {"a": "1"}, "objectSelector": {}}});
         let cases = [

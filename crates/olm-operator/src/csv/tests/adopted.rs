@@ -67,11 +67,11 @@ fn what_an_extension_controls_is_not_repaired_and_stays_without_the_csv() {
     assert!(env.get("ClusterServiceVersion", "ns", "a").is_none());
     assert_eq!(image(&env), "demo:2");
     assert!(env.get("ClusterRole", "", &role).is_some());
-    // What nothing has adopted goes as before.
+    // Objects that nothing has adopted are deleted as before.
     assert!(env.names("ClusterRoleBinding").is_empty(), "{others:?}");
 }
 
-/// Only the controller counts: owners that are none may be anything.
+/// Only the controller counts: other owners may be anything.
 #[test]
 fn what_an_extension_does_not_control_is_repaired_and_deleted_as_before() {
     let (mut env, role) = adopted(false);

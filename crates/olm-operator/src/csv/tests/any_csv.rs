@@ -136,7 +136,7 @@ fn a_list_of_apis_is_written_only_over_what_was_read() {
 
 /// Earlier it wrote two history entries and two events per cycle, as fast as the API server responded.
 #[test]
-fn a_deployment_that_does_not_stay_as_applied_is_told_once_and_tried_in_place() {
+fn a_deployment_that_does_not_stay_as_applied_is_reported_once_and_tried_in_place() {
     let mut env = installed();
     let mut observed = env.observe(&csv_key("a")).unwrap();
     let mut stored = env.get("Deployment", "ns", "demo").unwrap().clone();

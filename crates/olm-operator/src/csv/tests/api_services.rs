@@ -278,7 +278,7 @@ fn an_api_of_another_operator_is_never_taken_until_that_goes() {
 }
 
 #[test]
-fn what_somebody_changes_comes_back() {
+fn changes_are_reverted() {
     let mut env = installed();
     let uid = api(&env)["metadata"]["uid"].clone();
     let bundle = serde_json::to_value(ByteString("x".into())).unwrap();

@@ -86,7 +86,7 @@ fn the_old_pods_run_until_the_new_ones_are_available() {
 }
 
 #[test]
-fn what_a_replaced_deployment_left_goes_with_a_successor_that_is_given_up() {
+fn the_rest_of_a_replaced_deployment_is_deleted_with_an_abandoned_successor() {
     let mut env = running();
     let pulling = json!([{"type": "Available", "status": "False", "message": "no pods"}]);
     env.sick.insert("demo".into(), pulling);

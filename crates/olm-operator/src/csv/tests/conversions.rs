@@ -78,7 +78,7 @@ fn a_conversion_that_is_no_longer_described_ends() {
 }
 
 #[test]
-fn a_conversion_that_somebody_else_took_stays_theirs_when_the_operator_goes() {
+fn a_conversion_taken_over_by_another_user_stays_when_the_operator_is_deleted() {
     let mut env = installed();
     env.kill();
     env.delete("ClusterServiceVersion", "ns", "a");
@@ -173,7 +173,7 @@ fn a_changed_conversion_comes_back() {
 }
 
 #[test]
-fn what_may_not_be_converted_is_told() {
+fn what_may_not_be_converted_is_reported() {
     type Change = fn(&mut Value);
     let cases: [(Change, &str); 3] = [
         (

@@ -176,7 +176,7 @@ fn a_conflict_of_owners_lasts_as_long_as_the_other_owner() {
 }
 
 #[test]
-fn a_configuration_that_cannot_be_used_stays_told_where_it_failed() {
+fn an_unusable_configuration_stays_reported_where_it_failed() {
     let (mut observed, now) = at_rest();
     observed.subscription = Some(Err("bad".into()));
     put_in(
@@ -240,7 +240,7 @@ fn an_install_that_waits_says_what_its_pods_say_and_looks_at_them_ever_less() {
 
 /// A failed read does not remove the reported cause.
 #[test]
-fn while_pods_cannot_be_read_what_was_told_of_them_stays() {
+fn reports_about_pods_stay_while_they_cannot_be_read() {
     let (mut observed, now) = at_rest();
     half_rolled_out(&mut observed);
     let message = |observed: &Observed| {

@@ -51,7 +51,7 @@ fn arch_009_no_operator_group_and_two_of_them_fail_with_their_reasons_and_recove
 }
 
 #[test]
-fn a_running_operator_fails_when_its_group_goes_or_gets_company() {
+fn a_running_operator_fails_when_its_group_is_deleted_or_not_the_only_one() {
     let mut env = installed();
     env.put(group("ns", "other", &["ns"]));
     env.settle();
@@ -200,7 +200,7 @@ fn a_group_that_selects_nothing_fails_its_members() {
 }
 
 #[test]
-fn a_crd_name_without_a_group_is_told() {
+fn a_crd_name_without_a_group_is_reported() {
     let mut env = prepared();
     rests(
         &mut env,

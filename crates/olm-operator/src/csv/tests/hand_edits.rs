@@ -279,7 +279,7 @@ fn what_others_add_stays_until_the_next_install_and_changes_no_phase() {
 
 /// A platform that adds its own again and again is not fought.
 #[test]
-fn who_adds_the_same_each_time_costs_no_write() {
+fn a_webhook_that_adds_the_same_each_time_costs_no_write() {
     let mut env = installed();
     for _ in 0..5 {
         edit(&mut env, "platform", json!({"minReadySeconds": 5}));

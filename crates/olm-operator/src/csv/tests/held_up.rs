@@ -33,7 +33,7 @@ fn retarget(env: &mut TestEnv) {
 }
 
 #[test]
-fn a_refused_membership_leaves_the_phase_of_who_runs_and_is_told_beside_it() {
+fn a_refused_membership_leaves_the_phase_of_who_runs_and_is_reported_beside_it() {
     for (class, from, until) in [
         (FailureClass::Forbidden, 0, 1),
         (FailureClass::Retry, 3, 2),
@@ -77,7 +77,7 @@ fn a_refused_membership_leaves_the_phase_of_who_runs_and_is_told_beside_it() {
 }
 
 #[test]
-fn a_process_that_starts_anew_does_not_take_back_what_is_still_so() {
+fn a_new_process_does_not_withdraw_reports_that_still_hold() {
     let mut env = installed();
     env.settle_for(20);
     env.refused
@@ -93,7 +93,7 @@ fn a_process_that_starts_anew_does_not_take_back_what_is_still_so() {
 }
 
 #[test]
-fn a_csv_that_cannot_go_says_why() {
+fn a_csv_that_cannot_be_deleted_reports_the_reason() {
     let mut env = installed();
     env.refused
         .insert("ClusterServiceVersion".into(), FailureClass::Forbidden);
@@ -120,7 +120,7 @@ fn with_default_account() -> TestEnv {
 }
 
 #[test]
-fn a_read_that_keeps_failing_is_told_beside_the_phase_until_it_works_again() {
+fn a_read_that_keeps_failing_is_reported_beside_the_phase_until_it_works_again() {
     let mut env = by_hand(&["ns"], false);
     env.settle_for(20);
     succeeded(&env, "a");

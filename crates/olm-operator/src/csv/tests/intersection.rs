@@ -23,7 +23,7 @@ fn listed(env: &TestEnv, namespace: &str, name: &str) -> String {
 }
 
 #[test]
-fn ogx_003_mt_004_an_operator_that_runs_hears_of_every_group_that_comes() {
+fn ogx_003_mt_004_a_running_operator_is_reconciled_for_every_new_group() {
     let mut env = installed();
     provider_of(&mut env, "far-one", &["far-one"], "Demo.v1.example.com");
     provider_of(&mut env, "far-two", &["ns"], "Other.v1.example.com");

@@ -43,7 +43,7 @@ fn a_slip_in_what_a_group_selects_changes_nothing_for_its_members() {
 }
 
 #[test]
-fn a_group_that_never_selected_anything_that_makes_sense_is_told() {
+fn a_group_that_never_selected_anything_valid_is_reported() {
     let mut env = TestEnv::new()
         .with(group("ns", "og", &["ns", ""]))
         .with(crd("demos.example.com"));
@@ -123,7 +123,7 @@ fn successor(phase: Phase) -> Vec<Sibling> {
 }
 
 #[test]
-fn an_operator_that_runs_makes_way_whatever_is_said_of_its_webhooks_by_now() {
+fn a_running_operator_is_replaced_even_if_its_webhooks_are_invalid_now() {
     for (phase, reason) in [
         ("Succeeded", reason::INSTALL_SUCCEEDED),
         ("InstallReady", reason::COMPONENT_UNHEALTHY),
@@ -156,7 +156,7 @@ fn an_operator_that_does_not_run_and_is_misdescribed_keeps_its_failure() {
 }
 
 #[test]
-fn requirements_are_told_before_webhooks_that_cannot_be_installed() {
+fn requirements_are_reported_before_webhooks_that_cannot_be_installed() {
     let (mut observed, now) = at_rest();
     misdescribe(&mut observed);
     put_in(&mut observed, "Pending", reason::REQUIREMENTS_UNKNOWN, "m", now);
@@ -202,7 +202,7 @@ fn the_finalizer_is_there_before_the_group_is() {
 }
 
 #[test]
-fn who_goes_wakes_those_that_name_its_deployments() {
+fn a_deleted_csv_wakes_those_that_name_its_deployments() {
     let typed = |object: Value| -> Arc<ClusterServiceVersion> { Arc::new(decode(object)) };
     let mut going = csv("a", "");
     going["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
@@ -220,7 +220,7 @@ fn who_goes_wakes_those_that_name_its_deployments() {
 
 /// Tools match these texts, and golden records of upstream contain them.
 #[test]
-fn what_apis_and_webhooks_lack_is_said_in_upstreams_words() {
+fn missing_requirements_of_apis_and_webhooks_have_upstreams_text() {
     for (text, expected) in [
         (
             "apiServices not installed: v1.g is not available",
@@ -239,6 +239,6 @@ fn what_apis_and_webhooks_lack_is_said_in_upstreams_words() {
             "installing: missing deployment with name=d",
         ),
     ] {
-        assert_eq!(install::told(text), expected);
+        assert_eq!(install::message_of(text), expected);
     }
 }

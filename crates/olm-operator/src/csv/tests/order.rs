@@ -11,7 +11,7 @@ use crate::{
 };
 
 #[test]
-fn a_certificate_that_ends_is_told_before_a_requirement_that_is_not_met() {
+fn a_certificate_that_ends_is_reported_before_a_requirement_that_is_not_met() {
     let (mut observed, now) = at_rest();
     observed.cluster.crds.clear();
     let told = |observed: &Observed| decide(observed, now).1.transitions[0].reason;
@@ -22,7 +22,7 @@ fn a_certificate_that_ends_is_told_before_a_requirement_that_is_not_met() {
 }
 
 #[test]
-fn a_definition_of_another_is_told_before_an_api_service_of_another() {
+fn a_definition_of_another_is_reported_before_an_api_service_of_another() {
     let (mut observed, now) = at_rest();
     put_in(&mut observed, "Pending", reason::REQUIREMENTS_UNKNOWN, "", now);
     let told = |observed: &Observed| decide(observed, now).1.transitions[0].message.clone();

@@ -82,7 +82,7 @@ fn what_the_proxy_says_is_in_every_container_and_rolls_when_it_changes() {
 
 /// Any user who can install operators can create a definition of that name.
 #[test]
-fn a_definition_whose_objects_cannot_be_read_stops_nobody() {
+fn a_definition_with_unreadable_objects_stops_no_other() {
     for scope in ["Cluster", "Namespaced"] {
         let mut env = prepared();
         let mut definition = crd("proxies.config.openshift.io");
@@ -133,7 +133,7 @@ fn deployments_keep_the_variables_they_have_until_the_proxy_was_read() {
 }
 
 #[test]
-fn who_sets_one_variable_sets_them_all() {
+fn setting_one_variable_sets_them_all() {
     for (name, expected) in [
         ("NO_PROXY", vec!["NO_PROXY=own"]),
         ("no_proxy", vec!["HTTP_PROXY=http://p:1"]),

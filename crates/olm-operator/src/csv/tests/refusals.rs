@@ -174,7 +174,7 @@ fn a_refused_deployment_stops_what_comes_after_it() {
 }
 
 #[test]
-fn a_refused_membership_is_told() {
+fn a_refused_membership_is_reported() {
     let mut env = prepared();
     env.refused
         .insert("OperatorGroup".into(), FailureClass::Forbidden);

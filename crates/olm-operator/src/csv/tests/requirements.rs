@@ -407,7 +407,7 @@ fn cleaned(mut object: Value) -> Value {
 }
 
 #[test]
-fn rights_somebody_made_by_hand_do_and_nothing_is_added_to_them() {
+fn manually_created_rights_suffice_and_nothing_is_added_to_them() {
     let mut env = prepared();
     env.by_hand = true;
     env.put(account(json!([])));
@@ -429,7 +429,7 @@ fn rights_somebody_made_by_hand_do_and_nothing_is_added_to_them() {
 }
 
 #[test]
-fn one_rule_that_is_not_covered_is_told_while_the_others_are_satisfied() {
+fn one_rule_that_is_not_covered_is_reported_while_the_others_are_satisfied() {
     let mut env = prepared();
     env.by_hand = true;
     env.put(account(json!([])));
@@ -469,7 +469,7 @@ fn one_rule_that_is_not_covered_is_told_while_the_others_are_satisfied() {
 }
 
 #[test]
-fn a_deleted_account_or_role_of_a_running_operator_is_told_until_its_plan_has_made_it_again() {
+fn a_deleted_account_or_role_of_a_running_operator_is_reported_until_its_plan_has_made_it_again() {
     for kind in [
         "ServiceAccount",
         "Role",
@@ -500,7 +500,7 @@ fn a_deleted_account_or_role_of_a_running_operator_is_told_until_its_plan_has_ma
 }
 
 #[test]
-fn a_role_narrowed_by_hand_is_told_until_its_plan_has_widened_it_again() {
+fn a_role_narrowed_by_hand_is_reported_until_its_plan_has_widened_it_again() {
     let mut env = installed();
     let before = env.normalised();
     let name = env

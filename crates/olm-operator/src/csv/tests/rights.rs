@@ -196,7 +196,7 @@ fn ask_for_secrets(env: &mut TestEnv) {
 }
 
 #[test]
-fn arch_007_a_missing_account_or_right_is_told_and_never_made() {
+fn arch_007_a_missing_account_or_right_is_reported_and_never_made() {
     for targets in [&["ns"][..], &[]] {
         let mut env = prepared_for(targets);
         env.by_hand = true;
@@ -225,7 +225,7 @@ fn arch_007_a_missing_account_or_right_is_told_and_never_made() {
 }
 
 #[test]
-fn arch_006_a_csv_applied_by_hand_runs_once_its_rights_are_there_whoever_made_them() {
+fn arch_006_a_manually_applied_csv_runs_once_its_rights_exist_from_any_source() {
     let mut env = prepared_for(&["ns"]);
     env.by_hand = true;
     env.put(demo());

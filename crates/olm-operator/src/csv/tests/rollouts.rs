@@ -33,7 +33,7 @@ fn edited() -> TestEnv {
 }
 
 #[test]
-fn a_bad_image_over_a_running_operator_is_told_and_its_old_pods_are_not_blamed() {
+fn a_bad_image_over_a_running_operator_is_reported_and_its_old_pods_are_not_blamed() {
     let mut env = edited();
     let live = env.get("Deployment", "ns", "demo").unwrap().clone();
     for (hash, revision) in [("old", "9"), ("new", "10")] {
@@ -73,7 +73,7 @@ fn gave_up() -> Value {
 }
 
 #[test]
-fn a_quota_that_refuses_pods_is_told_at_once_and_as_long_as_it_does() {
+fn a_quota_that_refuses_pods_is_reported_at_once_and_as_long_as_it_does() {
     let mut env = prepared().with(csv("a", ""));
     let refusal = "pods \"demo-1\" is forbidden: failed quota: q: must specify limits.cpu";
     let quota =
@@ -99,7 +99,7 @@ fn a_quota_that_refuses_pods_is_told_at_once_and_as_long_as_it_does() {
 }
 
 #[test]
-fn a_volume_that_is_missing_is_told_within_ten_seconds_and_as_long_as_it_is() {
+fn a_volume_that_is_missing_is_reported_within_ten_seconds_and_as_long_as_it_is() {
     let mut env = prepared().with(csv("a", ""));
     stuck(&mut env, &[]);
     env.settle();

@@ -67,7 +67,7 @@ fn a_service_that_belongs_to_another_operator_is_left_to_it_until_that_goes() {
 }
 
 #[test]
-fn of_two_that_come_at_once_one_has_the_service_and_the_other_is_told() {
+fn of_two_at_once_one_gets_the_service_and_the_other_reports_it() {
     let mut env = prepared()
         .with(serving_from("a", "de.mo"))
         .with(serving_from("z", "de-mo"));
@@ -118,7 +118,7 @@ fn a_successor_takes_the_service_over_under_the_other_name() {
 /// A waiting ClusterServiceVersion is triggered when a rival drops the Deployment, even if nothing else
 /// changes.
 #[test]
-fn who_waits_hears_of_a_rival_that_has_another_deployment_now() {
+fn a_waiting_csv_is_woken_when_its_rival_changes_its_deployment() {
     let mut env = prepared().with(serving_from("a", "de.mo"));
     env.settle_for(5);
     rests(&mut env, serving_from("z", "de-mo"), &refused("de-mo", "a"));

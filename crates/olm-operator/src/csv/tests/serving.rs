@@ -224,7 +224,7 @@ fn wh_002_webhooks_are_called_for_what_is_in_the_groups_namespaces() {
 }
 
 #[test]
-fn whatever_is_damaged_is_mended() {
+fn any_damage_is_repaired() {
     let pem = |text: &str| serde_json::to_value(ByteString(text.into())).unwrap();
     type Damage = fn(&mut TestEnv, Value);
     let damages: [(&str, bool, Damage); 10] = [
@@ -402,7 +402,7 @@ fn the_same_webhooks_in_two_namespaces_do_not_meet() {
 }
 
 #[test]
-fn a_description_that_is_not_installed_is_told_and_mended_in_place() {
+fn a_description_that_is_not_installed_is_reported_and_fixed_in_place() {
     let mut env = prepared();
     let mut csv = csv_with_webhooks("a", "");
     csv["spec"]["webhookdefinitions"][0]["rules"][0]["apiGroups"] = json!(["*"]);

@@ -99,7 +99,7 @@ fn a_new_phase_moves_both_times() {
 }
 
 #[test]
-fn events_tell_of_unmet_and_then_met_requirements() {
+fn events_report_unmet_and_then_met_requirements() {
     let mut env = TestEnv::new().with(group("ns", "og", &["ns"])).with(csv("a", ""));
     env.settle_for(4);
     env.put(crd("demos.example.com"));
@@ -174,7 +174,7 @@ fn refused(class: FailureClass, seconds: u64) -> Option<Value> {
 }
 
 #[test]
-fn a_passing_refusal_is_repeated_for_four_seconds_before_it_is_told() {
+fn a_passing_refusal_is_repeated_for_four_seconds_before_it_is_reported() {
     assert_eq!(refused(FailureClass::Retry, 3), None);
     let told = refused(FailureClass::Retry, 4).unwrap();
     assert_eq!(told["phase"], "InstallReady");

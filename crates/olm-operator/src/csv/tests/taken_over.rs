@@ -41,7 +41,7 @@ fn left_by_upstream(mut env: TestEnv, change: impl Fn(&mut Value)) -> TestEnv {
 
 /// Managed fields are written as a whole list: concurrent changes must not be lost.
 #[test]
-fn who_writes_while_upstreams_becomes_ours_keeps_what_he_wrote() {
+fn edits_during_the_takeover_from_upstream_are_kept() {
     let mut env = made_by_upstream(|_| {});
     let (cluster, mut is_over) = (env.cluster.clone(), false);
     env.cluster.on_request(move |request| {
@@ -148,7 +148,7 @@ fn what_upstream_set_goes_with_the_version_that_had_it() {
 
 /// Fields that others added while upstream's OLM ran or was down are removed at once.
 #[test]
-fn what_nobody_wants_of_a_deployment_of_upstreams_goes() {
+fn unwanted_fields_of_upstreams_deployment_are_removed() {
     let mut env = made_by_upstream(|made| {
         made["spec"]["template"]["spec"]["hostNetwork"] = json!(true);
     });
@@ -215,7 +215,7 @@ fn what_kubectl_apply_left_in_the_pods_of_upstreams_replaces_none() {
 
 /// Upstream's webhooks have other hashes and other scopes, too: they are written while the operator runs.
 #[test]
-fn webhooks_that_upstream_made_are_written_anew_and_the_csv_stays_succeeded() {
+fn webhooks_of_upstream_are_written_again_and_the_csv_stays_succeeded() {
     const VALIDATING: &str = "ValidatingWebhookConfiguration";
     let mut env = prepared().with(csv_with_webhooks("a", ""));
     env.settle_for(5);

@@ -72,7 +72,7 @@ fn csv_010_a_missing_deployment_takes_a_failed_csv_back_to_pending_and_to_a_new_
 }
 
 #[test]
-fn csv_010_an_unhealthy_operator_is_told_and_recovers_with_its_deployment() {
+fn csv_010_an_unhealthy_operator_is_reported_and_recovers_with_its_deployment() {
     let mut env = installed();
     env.log.clear();
     env.sick.insert(
@@ -214,7 +214,7 @@ fn a_user_who_writes_the_phase_starts_the_install_again() {
 }
 
 #[test]
-fn an_unknown_phase_is_left_to_whoever_wrote_it() {
+fn an_unknown_phase_is_left_to_its_author() {
     let mut env = installed();
     env.edit(
         "ClusterServiceVersion",
@@ -269,7 +269,7 @@ fn a_deployment_the_api_server_refuses_fails_once_and_is_tried_again_in_place() 
 }
 
 #[test]
-fn a_passing_refusal_never_ends_in_failed_and_a_lasting_one_is_told() {
+fn a_passing_refusal_never_ends_in_failed_and_a_lasting_one_is_reported() {
     for class in [
         FailureClass::Retry,
         FailureClass::Conflict,

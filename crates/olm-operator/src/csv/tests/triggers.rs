@@ -216,7 +216,7 @@ fn edited<K: serde::de::DeserializeOwned>(before: &Value, pointer: &str, value: 
 }
 
 #[test]
-fn a_changed_chain_is_told_in_both_directions() {
+fn a_changed_chain_is_reported_in_both_directions() {
     let all = [typed(unrelated()), typed(csv("a", "")), typed(csv("c", "b"))];
     let mut old = csv("b", "");
     old["spec"]["customresourcedefinitions"] = json!({});

@@ -480,7 +480,7 @@ fn an_account_shared_through_an_upgrade_has_both_owners_and_satisfies_both() {
 
 /// The patch that removes the port does not change the field owners of the Service; the apply after it does.
 #[test]
-fn a_port_that_the_new_version_has_no_more_goes_without_a_failure() {
+fn a_port_that_the_new_version_lacks_is_removed_without_a_failure() {
     let mut old = csv_with_webhooks("a", "");
     old["spec"]["webhookdefinitions"][1]["containerPort"] = json!(444);
     let mut env = prepared().with(old);

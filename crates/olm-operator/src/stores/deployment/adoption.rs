@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_deployment_without_owners_nothing_is_kept() {
+    fn nothing_is_kept_of_a_deployment_without_owners() {
         let entries = json!([entry(
             "olm",
             "Update",
@@ -280,7 +280,7 @@ mod tests {
 
     /// Fields that others may set, and fields outside of the spec, remain theirs.
     #[test]
-    fn of_what_others_set_the_spec_alone_becomes_ours() {
+    fn only_the_spec_becomes_ours_of_fields_that_others_set() {
         let ours = entry("olm-operator/csv", "Apply", json!({"f:spec": {"f:selector": {}}}));
         let labels = json!({"f:labels": {".": {}, "f:mine": {}}});
         let annotations = |keys: Value| json!({"f:metadata": {"f:annotations": keys}});

@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn what_others_took_away_or_over_is_told_by_its_path() {
+    fn what_others_took_away_or_over_is_reported_by_its_path() {
         let container = "/f:template/f:spec/f:containers/k:{\"name\":\"c\"}";
         let in_container = |field: &str| format!("{container}{field}");
         let cases = [
@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn replicas_and_what_is_empty_are_nobodys_loss() {
+    fn replicas_and_empty_fields_are_no_loss() {
         for field in [
             "/f:replicas",
             "/f:strategy",

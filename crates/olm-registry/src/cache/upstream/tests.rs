@@ -205,7 +205,7 @@ fn files_have_the_modes_of_upstream_and_nothing_else_is_left() {
 }
 
 #[test]
-fn what_fits_stays_and_what_does_not_is_written_anew() {
+fn matching_objects_stay_and_others_are_written_again() {
     let dir = tempfile::tempdir().expect("folder");
     let catalog = odd_catalog(dir.path());
     let cache_dir = dir.path().join("cache");
@@ -254,7 +254,7 @@ fn a_broken_attempt_leaves_what_was_there() {
 }
 
 #[test]
-fn names_that_are_no_file_names_are_told() {
+fn names_that_are_no_file_names_are_reported() {
     let dir = tempfile::tempdir().expect("folder");
     let catalog = dir.path().join("catalog");
     fs::create_dir(&catalog).expect("folder");

@@ -197,7 +197,7 @@ async fn met_001_metrics_are_served_to_whom_the_api_server_allows_it_and_health_
 }
 
 #[tokio::test]
-async fn a_certificate_says_who_somebody_is_where_there_is_no_token() {
+async fn a_certificate_identifies_the_user_without_a_token() {
     let server = Server::start().await;
     let scraper = server.clients.sign("ada", &["scrapers"]);
     let eve = server.clients.sign("eve", &[]);
@@ -239,7 +239,7 @@ async fn a_token_that_is_taken_back_opens_nothing_for_longer_than_answers_are_be
 }
 
 #[tokio::test]
-async fn an_api_server_that_does_not_answer_is_told_and_nothing_else() {
+async fn an_unresponsive_api_server_is_reported_and_nothing_else() {
     let server = Server::start().await;
     server.api.is_silent.store(true, Ordering::SeqCst);
     let began = std::time::Instant::now();
@@ -256,7 +256,7 @@ async fn an_api_server_that_does_not_answer_is_told_and_nothing_else() {
 
 /// Invalid tokens must not reveal details of the API server, nor flood the log.
 #[tokio::test]
-async fn what_the_api_server_says_of_itself_is_in_the_log_once_and_told_to_nobody() {
+async fn the_api_servers_error_is_logged_once_and_not_sent_to_clients() {
     let (written, _here) = Written::of_this_thread();
     let told = || written.count("cannot authorize requests for metrics");
     let server = Server::start().await;
@@ -285,7 +285,7 @@ async fn what_the_api_server_says_of_itself_is_in_the_log_once_and_told_to_nobod
 }
 
 #[tokio::test]
-async fn http_2_is_not_spoken_and_a_head_without_end_is_cut_off() {
+async fn http_2_is_not_supported_and_an_endless_head_is_cut_off() {
     let server = Server::start().await;
     let both: [&[u8]; 2] = [b"h2", b"http/1.1"];
     let mut stream = server
@@ -306,7 +306,7 @@ async fn http_2_is_not_spoken_and_a_head_without_end_is_cut_off() {
 
 /// A client that sends nothing, not even a handshake, is disconnected after the deadline.
 #[tokio::test]
-async fn whoever_sends_nothing_is_left() {
+async fn an_idle_connection_is_closed() {
     let server = Server::start().await;
     let mut silent = tokio::net::TcpStream::connect(server.address).await.unwrap();
     let mut shaken = server

@@ -3,7 +3,7 @@
 use super::*;
 
 #[tokio::test(start_paused = true)]
-async fn reads_that_fail_are_told_within_five_seconds_and_not_before_four() {
+async fn reads_that_fail_are_reported_within_five_seconds_and_not_before_four() {
     let env = TestEnv::new(&["a"], nothing(), nothing());
     tokio::time::sleep(Duration::from_secs(1)).await;
     *env.writer.observes.lock() = Observes::Error;
@@ -23,7 +23,7 @@ async fn reads_that_fail_are_told_within_five_seconds_and_not_before_four() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn reads_that_go_well_in_between_begin_the_time_anew() {
+async fn successful_reads_in_between_restart_the_time() {
     let env = TestEnv::new(&["a"], nothing(), nothing());
     for _ in 0..5 {
         *env.writer.observes.lock() = Observes::Error;

@@ -55,7 +55,7 @@ async fn what_settles_a_key_resets_its_backoff() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_controller_counts_as_at_work_once_a_round_of_it_went_well() {
+async fn a_controller_counts_as_working_after_its_first_successful_reconcile() {
     let env = TestEnv::new(&["a"], nothing(), nothing());
     let told = Arc::<AtomicUsize>::default();
     let listen = || {
@@ -109,7 +109,7 @@ async fn a_write_that_is_refused_is_repeated_as_its_controller_wants() {
 
 /// A refused status is written by a later reconcile; the status of a deleted object is not needed.
 #[tokio::test(start_paused = true)]
-async fn a_refused_status_is_a_failed_round_unless_its_object_is_gone() {
+async fn a_refused_status_is_a_failed_reconcile_unless_its_object_is_gone() {
     let path = "/apis/apps/v1/namespaces/ns/deployments/a/status";
     for is_gone in [false, true] {
         let env = TestEnv::new(&[], nothing(), Box::new(|name| writes(vec![status_of(name)])));

@@ -1,4 +1,4 @@
-//! Keys that keep writing are slowed down, and nobody else.
+//! Keys that keep writing are slowed down, and no others.
 
 use super::*;
 
@@ -77,7 +77,7 @@ async fn honest_progress_is_not_slowed_down() {
 
 /// A rollout of many Deployments is reported in as many statuses, without any conflict.
 #[tokio::test(start_paused = true)]
-async fn a_long_rollout_is_neither_slowed_down_nor_told() {
+async fn a_long_rollout_is_neither_slowed_down_nor_reported() {
     const CHANGES: u64 = 30;
     let ready = Arc::new(AtomicU64::new(0));
     let (seen, told) = (Arc::clone(&ready), AtomicU64::new(0));

@@ -36,7 +36,7 @@ async fn a_standby_that_stops_leaves_the_lease_alone() {
 
 /// The log explains why the next process had to wait 15 s.
 #[tokio::test(start_paused = true)]
-async fn a_lease_that_cannot_be_given_back_is_told_of() {
+async fn a_lease_that_cannot_be_released_is_reported() {
     for fault in [
         Fault::Refuse(Refusal::new(500, "InternalError", "no")),
         Fault::Hang,

@@ -171,7 +171,7 @@ fn told(attributes: &[KeyValue]) -> BTreeMap<&str, String> {
 }
 
 #[tokio::test]
-async fn a_round_and_its_requests_are_one_trace() {
+async fn a_reconcile_and_its_requests_are_one_trace() {
     let collector = Collector::start(Some(200), None).await;
     let export = started(&collector.variables());
     let subscriber = Registry::default().with(export.layer());
@@ -314,7 +314,7 @@ async fn the_headers_of_the_environment_go_with_each_batch() {
 }
 
 #[test]
-fn headers_are_as_the_environment_says_or_are_told() {
+fn headers_are_as_in_the_environment_or_are_reported() {
     let of = |name: &'static str, value: &str| {
         let endpoint = ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://c".to_owned());
         settings(&BTreeMap::from([endpoint, (name, value.to_owned())]))
@@ -357,7 +357,7 @@ fn sender(collector: &Collector) -> Sender<HttpConnector> {
 
 /// The exporter's thread logs to the process's subscriber, which a test does not have. So the sender is tested directly.
 #[tokio::test]
-async fn a_collector_that_refuses_is_told_of_once_until_it_takes_something() {
+async fn a_collector_that_refuses_is_reported_once_until_it_accepts_something() {
     let refusing = Collector::start(Some(503), None).await;
     let batch = |sender: &Sender<_>| {
         let request = Request::post(&sender.collector).header("content-type", "application/x-protobuf");
@@ -375,7 +375,7 @@ async fn a_collector_that_refuses_is_told_of_once_until_it_takes_something() {
 }
 
 #[tokio::test]
-async fn a_silent_collector_holds_up_neither_rounds_nor_the_end() {
+async fn an_unresponsive_collector_delays_neither_reconciles_nor_the_exit() {
     let silent = Collector::start(None, None).await;
     let export = started(&silent.variables());
     let subscriber = Registry::default().with(export.layer());

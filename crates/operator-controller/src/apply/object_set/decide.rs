@@ -59,7 +59,7 @@ fn finalizer_patch(set: &ClusterObjectSet, is_wanted: bool) -> Option<Action> {
     ))
 }
 
-/// Tears an archived revision down. Its finalizer goes after its status says so.
+/// Tears an archived revision down. Its finalizer is removed after its status reports the teardown.
 fn archive(observed: &Observed, phases: &[ReadPhase], plan: &mut Plan) -> Conclusion {
     let set = &observed.set;
     let (actions, is_done) = teardown::actions(set, phases, observed.anchor.as_deref());
@@ -125,7 +125,7 @@ fn roll_out(observed: &Observed, phases: &[ReadPhase], memory: &Memory, plan: &m
             break;
         }
     }
-    // What a newer revision has taken over says nothing about this one, unless it was complete before.
+    // Objects that a newer revision has taken over do not count for this one, unless it was complete before.
     is_complete &= has_succeeded(set) || !reached.iter().flatten().any(|state| *state == State::Left);
     if is_complete {
         plan.actions.extend(archive_older(observed));

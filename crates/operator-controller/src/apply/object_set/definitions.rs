@@ -1,4 +1,4 @@
-//! Keeps the definitions that have custom resources when their revision goes, so that no data is lost by it.
+//! Keeps the definitions that have custom resources when their revision is deleted, so that no data is lost.
 //!
 //! # The second owner
 //! The garbage collector deletes what has lost its last owner. If a client deletes a ClusterExtension with `--cascade=foreground`, as

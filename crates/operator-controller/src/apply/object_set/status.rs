@@ -22,12 +22,12 @@ use crate::apply::validation::phase_error;
 
 /// Interval of attempts after a collision or a refused object.
 const RETRY: Duration = Duration::from_secs(10);
-/// Interval of looks at objects that are being deleted.
+/// Interval of checks of objects that are being deleted.
 const TEARDOWN: Duration = Duration::from_secs(5);
 /// Delay before the next phase, if no change of an object requeues the revision.
 const NEXT_PHASE: Duration = Duration::from_millis(10);
 
-/// Returns the patch of the status if it changes, and what is known of the objects.
+/// Returns the patch of the status if it changes, and the state of the objects.
 pub(super) fn status(
     observed: &Observed,
     verdict: Verdict,

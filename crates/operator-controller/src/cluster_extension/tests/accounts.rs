@@ -162,7 +162,7 @@ fn v1_002_an_account_cannot_give_rights_that_it_does_not_have() {
     assert_eq!(env.condition("Progressing"), REACHED);
 }
 
-/// As a `cluster-admin`, of whom nothing else is asked.
+/// The account is a `cluster-admin`, of which no other right is checked.
 #[test]
 fn v1_002_an_account_with_all_rights_gives_any() {
     let mut env = TestEnv::new();

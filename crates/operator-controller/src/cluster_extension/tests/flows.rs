@@ -177,7 +177,7 @@ fn v1u_010_v1u_011_semantic_versions_are_followed_where_the_extension_asks_for_i
     assert_eq!(env.installed().0, "2.0.0");
 }
 
-/// What the range leaves out is no way to what it allows.
+/// A version outside the range is no step towards one inside it.
 #[test]
 fn v1_011_v1u_003_a_range_with_a_gap_is_crossed_by_an_edge_of_the_catalog_only() {
     let mut env = TestEnv::new();

@@ -1,4 +1,4 @@
-//! Which bundle is chosen when nothing is installed, among versions, channels and catalogs.
+//! The bundle chosen when nothing is installed, among versions, channels and catalogs.
 
 use super::*;
 
@@ -75,7 +75,7 @@ fn v1_014_the_newest_bundle_that_fits_the_cluster_is_chosen() {
         (Some("4.17.9"), None, "p.v1.2.0"),
         (Some("4.18.0"), None, "p.v1.1.0"),
         (Some("4.23.0"), None, "p.v1.0.0"),
-        // What is installed stays.
+        // The installed version stays.
         (Some("4.18.0"), Some(&outdated), "p.v1.2.0"),
     ] {
         let openshift = cluster.map(|text| Version::parse(text).unwrap());

@@ -1,4 +1,4 @@
-//! Which bundle follows an installed one.
+//! The bundle that follows an installed one.
 
 use super::*;
 

@@ -269,7 +269,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn paths_are_told_from_here() {
+    fn paths_are_shown_relative_to_a_folder() {
         for (from, to, expected) in [
             ("/a/b", "/a/b/c", "c"),
             ("/a/b", "/a/c/d", "../c/d"),

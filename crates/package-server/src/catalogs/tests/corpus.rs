@@ -196,7 +196,7 @@ async fn served(corpus: &Path) -> Vec<(Item, Value)> {
 }
 
 #[tokio::test]
-async fn pkg_001_pkg_002_real_operators_are_told_as_their_authors_wrote_them() {
+async fn pkg_001_pkg_002_real_operators_are_served_as_their_authors_wrote_them() {
     let Some(corpus) = corpus_dir() else { return };
     let served = served(&corpus).await;
     assert_eq!(served.len(), 125);
@@ -316,7 +316,7 @@ fn icon_is_right(item: &Item, csv: &Value) -> bool {
 
 /// Upstream's `opm` was asked about some of the same catalogs.
 #[tokio::test]
-async fn pkg_002_what_upstream_lists_of_real_catalogs_is_what_is_told() {
+async fn pkg_002_real_catalogs_are_listed_as_by_upstream() {
     let (Some(corpus), Some(golden)) = (corpus_dir(), shared_path("golden/opm")) else {
         return;
     };

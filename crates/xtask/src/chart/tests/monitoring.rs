@@ -130,7 +130,7 @@ fn met_005_alerts_ask_for_metrics_that_the_reference_has() {
         );
     }
     assert_eq!(rules(&spec).len(), 16);
-    // Without OLM v1 nobody is told that it is absent.
+    // Without OLM v1 no alert says that it is absent.
     let classic = rendered("monitoring: {enabled: true}").unwrap();
     let classic = &find(&classic, "PrometheusRule/olm-alert-rules")["spec"];
     assert_eq!(rules(classic).len(), 15);

@@ -139,7 +139,7 @@ fn what_would_leave_the_api_server_without_trust_is_refused() {
 /// The value may be the output of `openssl s_client -showcerts`. Text around the certificates, and a private key among them, must
 /// not be published.
 #[test]
-fn of_a_bundle_its_certificates_alone_are_used() {
+fn only_the_certificates_of_a_bundle_are_used() {
     let one = |name: &str| format!("-----BEGIN CERTIFICATE-----\n{name}\n-----END CERTIFICATE-----\n");
     let key = "-----BEGIN PRIVATE KEY-----\nBBBB\n-----END PRIVATE KEY-----\n";
     let printed = format!(

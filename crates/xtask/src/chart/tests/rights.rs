@@ -41,7 +41,7 @@ fn sub_010_those_create_subscriptions_whom_the_values_name() {
 
 /// Without the report, OpenShift would permit an update that breaks an operator.
 #[test]
-fn ocp_005_the_operators_may_write_the_reports_that_they_are_told_to() {
+fn ocp_005_the_operators_may_write_the_configured_reports() {
     for (values, of_olm, of_catalog) in [
         (
             "releaseVersion: '4.20'",

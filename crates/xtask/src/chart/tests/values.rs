@@ -80,7 +80,7 @@ fn values_that_are_unusual_and_right_are_taken() {
 
 /// With a newer chart this flag omits new values that templates need.
 #[test]
-fn no_page_tells_to_reuse_values_that_are_not_reset() {
+fn no_page_recommends_to_reuse_values_that_are_not_reset() {
     let root = workspace::root();
     let mut pages = 0;
     let mut folders = vec![root.join("docs"), root.join("charts"), root.join("manifests")];

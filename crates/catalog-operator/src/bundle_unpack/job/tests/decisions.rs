@@ -75,7 +75,7 @@ fn writes(observed: &Observed, memory: Option<&Memory>) -> Vec<String> {
 /// The ConfigMap was recreated: the garbage collector deletes objects that it does not own while the Job
 /// needs them.
 #[test]
-fn rights_of_a_config_map_that_is_gone_are_given_anew() {
+fn rights_of_a_deleted_config_map_are_granted_again() {
     let mut observed = going(&json!([]), 600);
     assert_eq!(writes(&observed, None), Vec::<String>::new());
     give_rights(&mut observed, "before");

@@ -35,7 +35,7 @@ fn found(pod: Option<Value>, status: &Value) -> Progress {
 }
 
 #[test]
-fn why_a_job_takes_long_is_told() {
+fn reasons_for_a_long_job_are_reported() {
     let unschedulable = json!({"conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable",
         "message": "0/3 nodes are available"}]});
     let waiting = |reason: &str| json!({"initContainerStatuses": [{"name": "pull", "state": {"waiting": {"reason": reason, "message": "denied"}}}]});

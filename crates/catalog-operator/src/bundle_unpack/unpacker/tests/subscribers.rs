@@ -43,7 +43,7 @@ async fn one_namespaces_pause_after_a_failure_is_not_anothers() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_asks_for_a_failed_bundle_later_waits_by_its_own_interval() {
+async fn a_later_subscriber_of_a_failed_bundle_waits_for_its_own_interval() {
     let rig = rig(vec![error(UnpackClass::NotFound), bundle()]);
     rig.ask_with("patient", None, Some(24 * HOUR));
     wait(2).await;
@@ -65,7 +65,7 @@ async fn an_unpack_goes_on_for_the_longest_deadline_of_those_who_wait() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_unpack_that_somebody_waits_for_goes_on() {
+async fn an_unpack_with_a_subscriber_continues() {
     let rig = rig(vec![error(UnpackClass::Unreachable)]);
     rig.ask_with("there", Some(0), None);
     for _ in 0..60 {

@@ -1,4 +1,4 @@
-//! What is missing, broken or slow is told to those it concerns and holds up nobody else.
+//! Missing, broken or slow inputs are reported to the Subscriptions they concern and delay no other.
 
 use super::*;
 
@@ -53,7 +53,7 @@ fn what_does_not_exist_is_named() {
 }
 
 #[test]
-fn while_the_status_that_tells_a_failure_is_refused_its_event_comes_once() {
+fn while_the_status_of_a_failure_is_refused_its_event_is_sent_once() {
     let mut env = TestEnv::with_catalog(demo());
     env.refuse_status = Some(("Subscription", "the object is too large"));
     env.subscribe("demo", &json!({"channel": "nope"}));
@@ -104,7 +104,7 @@ fn operator_groups_are_counted() {
 /// An operator that does not support its OperatorGroup is reported on the Subscription: before the plan is approved, and afterwards by the
 /// failure. The plan is made all the same.
 #[test]
-fn an_install_mode_that_is_not_supported_stands_in_the_condition() {
+fn an_unsupported_install_mode_is_in_the_condition() {
     for (approval, expected) in [("Manual", "RequiresApproval"), ("Automatic", "Installing")] {
         let mut env = TestEnv::with_catalog([bundle("demo.v1")]);
         env.edit(
@@ -184,7 +184,7 @@ fn a_csv_that_waits_longer_than_usual_is_reported_with_each_cause() {
 
 /// The rest of the bundle is installed, as upstream does, and an event names what is missing.
 #[test]
-fn what_is_left_out_of_a_bundle_is_told_once() {
+fn what_is_left_out_of_a_bundle_is_reported_once() {
     let mut env = TestEnv::with_catalog([bundle("demo.v1"), bundle("other.v1")]);
     env.set_left_out(&[
         "file `a.yaml`: only the first document is used",
@@ -241,7 +241,7 @@ fn an_obstacle_and_a_policy_are_both_named() {
     );
 }
 
-/// Durations that nobody can wait for, or that are no pause at all, stop nothing.
+/// Durations that are far too long, or far too short, block nothing.
 #[test]
 fn durations_of_annotations_are_bounded() {
     let mut env = TestEnv::with_catalog(demo());
@@ -269,7 +269,7 @@ fn durations_of_annotations_are_bounded() {
     );
 }
 
-/// A Subscription that cannot be resolved, or whose bundle cannot be had, holds up nobody else.
+/// A Subscription that cannot be resolved, or whose bundle is unavailable, delays no other.
 #[test]
 fn one_broken_operator_does_not_freeze_its_namespace() {
     let bundles = vec![
@@ -391,7 +391,7 @@ fn put_failing(env: &mut TestEnv, name: &str) {
     env.put_source(NAMESPACE, name, &spec, &status);
 }
 
-/// What the Subscription's own catalog would have is not taken from another while it cannot be read.
+/// A bundle of the Subscription's own catalog is not taken from another one while that catalog cannot be read.
 #[test]
 fn hlt_004_no_other_catalog_stands_in_for_an_unhealthy_one() {
     let mut env = TestEnv::with_catalog(vec![bundle("upper.v1").requires("Ofdemo"), bundle("demo.v1")]);

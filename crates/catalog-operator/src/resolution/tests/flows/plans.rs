@@ -1,4 +1,4 @@
-//! One plan for one answer, whatever is interrupted, refused or removed.
+//! One plan for one solution, after any interruption, refusal or removal.
 
 use std::collections::BTreeSet;
 
@@ -24,8 +24,8 @@ fn an_operator_that_is_installed_again_gets_a_plan_of_another_name() {
     assert_eq!(names.len(), 2, "{names:?}");
 }
 
-/// Stopped after every write in turn, and once more after the next, there is one plan in the end,
-/// and everything is as without.
+/// Stopped after every write in turn, and once more after the next one, there is one plan in the end, and the result is the same as
+/// without interruptions.
 #[test]
 fn a_crash_after_any_write_leads_to_the_same_end_with_one_plan() {
     fn run(crash_after: Option<usize>) -> (TestEnv, String) {
@@ -56,8 +56,8 @@ fn a_crash_after_any_write_leads_to_the_same_end_with_one_plan() {
     }
 }
 
-/// The API server made the plan, its answer was lost and its event is late: whatever else happens meanwhile, also that
-/// something else is wanted, there is no second plan.
+/// The API server created the plan, its response was lost and its event is late. There is no second plan, even if another solution
+/// is wanted meanwhile.
 #[test]
 fn a_lost_answer_and_a_late_event_make_no_second_plan() {
     for (changed, restarted) in [(false, false), (true, false), (false, true), (true, true)] {
@@ -72,13 +72,13 @@ fn a_lost_answer_and_a_late_event_make_no_second_plan() {
             env.subscribe("other", &json!({}));
         }
         env.settle();
-        // What is found in the place of the plan is read, so neither process needs the watch to go on.
+        // The existing plan is read, so neither process needs the watch to continue.
         let creations = env.writes.iter().filter(|write| write.starts_with("create"));
         assert_eq!(creations.count(), 1 + usize::from(changed), "{:#?}", env.writes);
         env.deliver_late_event();
         env.advance(Duration::from_secs(60));
         let told = env.describe();
-        // What was wanted first is taken up, what came later gets a plan of its own.
+        // The plan of the first solution is adopted, and the later one gets its own plan.
         assert_eq!(env.plans().len(), 1 + usize::from(changed), "{told}");
         assert!(
             told.contains("plan gen=1 Automatic approved=true demo.v1: Installing"),
@@ -148,9 +148,9 @@ fn a_plan_that_was_restored_from_a_backup_holds_nothing_up() {
     }
 }
 
-/// Whoever may write InstallPlans can claim any generation; the namespace's own plans are counted as if it had not.
+/// Users who can write InstallPlans can claim any generation; the namespace's own plans are counted regardless of that.
 #[test]
-fn a_generation_that_somebody_made_up_stops_nothing() {
+fn an_invented_generation_stops_nothing() {
     for generation in [i64::MAX, i64::MAX - 1, 7] {
         let mut env = TestEnv::with_catalog(vec![bundle("demo.v1")]);
         let foreign = json!({"apiVersion": "operators.coreos.com/v1alpha1", "kind": "InstallPlan",
@@ -189,7 +189,7 @@ fn an_abandoned_plan_is_removed() {
     );
 }
 
-/// A plan that was created for less than is ready now is taken up for what it was made for; the rest gets the next one.
+/// A plan created for fewer components than are ready now is adopted for its own; the rest gets the next plan.
 #[test]
 fn a_bundle_that_comes_late_does_not_cost_the_plan_of_the_others() {
     let mut env = TestEnv::with_catalog(vec![bundle("demo.v1"), bundle("other.v1")]);
@@ -215,9 +215,9 @@ fn a_bundle_that_comes_late_does_not_cost_the_plan_of_the_others() {
     assert_eq!(env.plans().len(), 2, "{told}");
 }
 
-/// The plan is made anew under another name and still asks for approval.
+/// The plan is created again under another name and still requires approval.
 #[test]
-fn a_deleted_pending_plan_is_made_anew() {
+fn a_deleted_pending_plan_is_created_again() {
     let mut env = TestEnv::with_catalog(demo());
     env.subscribe("demo", &json!({"installPlanApproval": "Manual"}));
     env.settle();
@@ -239,7 +239,7 @@ fn a_deleted_pending_plan_is_made_anew() {
 }
 
 #[test]
-fn a_refused_plan_is_told_to_those_it_was_for() {
+fn a_refused_plan_is_reported_on_its_subscriptions() {
     let mut env = TestEnv::with_catalog(vec![bundle("demo.v1"), bundle("other.v1")]);
     env.subscribe("demo", &json!({}));
     env.subscribe("other", &json!({"channel": "nope"}));
@@ -260,7 +260,7 @@ fn a_refused_plan_is_told_to_those_it_was_for() {
 }
 
 #[test]
-fn a_plan_whose_status_is_refused_is_told_and_taken_up_later() {
+fn a_plan_whose_status_is_refused_is_reported_and_taken_up_later() {
     let mut env = TestEnv::with_catalog(vec![bundle("demo.v1")]);
     env.subscribe("demo", &json!({}));
     env.refuse_status = Some(("InstallPlan", "Request entity too large"));

@@ -163,7 +163,7 @@ fn a_large_upgrade_waits_until_the_annotation_allows_it_or_a_user_does() {
 
 /// The window of one Subscription opens for no other.
 #[test]
-fn what_one_subscription_waits_for_holds_up_no_other() {
+fn a_waiting_subscription_delays_no_other() {
     let mut env = with_policies(&[
         ("alone", json!({})),
         ("demo", json!({labels::UPGRADE_WINDOW: SATURDAY})),
@@ -194,7 +194,7 @@ fn what_one_subscription_waits_for_holds_up_no_other() {
     assert_eq!(told.matches("state=UpgradePending").count(), 4, "{told}");
 }
 
-/// The window counts for both, and the other is told of it.
+/// The window counts for both, and the other Subscription reports it.
 #[test]
 fn a_dependency_ties_policies_together() {
     let first = || [bundle("demo.v1").provides("A"), bundle("upper.v1").requires("A")];
@@ -245,7 +245,7 @@ fn manual_makes_all_plans_wait_for_a_user() {
     assert_open_plans(&env, &[("demo.v2,other.v2", true)]);
 }
 
-/// A plan that waits by policy waits for a user as soon as somebody says Manual.
+/// A plan that waits by policy waits for a user as soon as one Subscription is Manual without a policy.
 #[test]
 fn manual_counts_for_plans_that_wait_by_policy() {
     let mut env = with_policies(&[
@@ -279,7 +279,7 @@ fn with_separate_approval_manual_is_about_ones_own_plans() {
     assert_open_plans(&env, &[("demo.v2,third.v2", true), ("other.v2", false)]);
 }
 
-/// Until the annotation says otherwise. That what failed works meanwhile does not change it.
+/// Until the annotation is changed. It makes no difference if the failed version works meanwhile.
 #[test]
 fn after_a_failure_nothing_is_approved_by_itself() {
     for failed in [true, false] {
@@ -309,7 +309,7 @@ fn after_a_failure_nothing_is_approved_by_itself() {
     }
 }
 
-/// What is being installed, also anew, may fail yet. What has succeeded then needs no user.
+/// An installation in progress, also a repeated one, may still fail. After it has succeeded, no user is needed.
 #[test]
 fn an_upgrade_waits_for_the_outcome_of_the_one_before() {
     for phase in ["", "Pending", "InstallReady", "Installing", "Unknown"] {
@@ -374,7 +374,7 @@ fn a_hold_keeps_versions_out_of_plans() {
     assert_open_plans(&env, &[("other.v2", true), ("demo.v2", true)]);
 }
 
-/// The plan was made before; it goes, as nobody is to have what is in it.
+/// The plan is older than the hold; it is deleted, because its version is not wanted any more.
 #[test]
 fn a_hold_counts_for_plans_that_wait_by_policy() {
     let mut env = with_policies(&[("demo", json!({labels::UPGRADE_WINDOW: SATURDAY}))]);
@@ -400,7 +400,7 @@ fn a_hold_counts_for_plans_that_waited_for_a_user() {
     assert_open_plans(&env, &[]);
 }
 
-/// Nobody gets the version of a Subscription that is gone, and nobody waits for it.
+/// The version of a deleted Subscription is not installed, and blocks no plan.
 #[test]
 fn a_plan_with_the_version_of_a_deleted_subscription_is_replaced() {
     let mut env = with_policies(&[
@@ -419,9 +419,9 @@ fn by_hand() -> Value {
     json!({"spec": {"installPlanApproval": "Manual"}})
 }
 
-/// What cannot be read waits, and is told once.
+/// An invalid annotation makes the plan wait, and is reported once.
 #[test]
-fn a_policy_that_cannot_be_read_is_told_and_waits() {
+fn a_policy_that_cannot_be_read_is_reported_and_waits() {
     for key in [
         labels::UPGRADE_APPROVE,
         labels::UPGRADE_WINDOW,
@@ -469,7 +469,7 @@ fn a_policy_of_an_automatic_subscription_has_no_effect() {
     assert_eq!(texts, [text]);
 }
 
-/// Whatever write the process ends after, each policy has one plan, and only what may be is approved.
+/// After a crash at any write each policy has one plan, and only permitted plans are approved.
 #[test]
 fn a_crash_after_any_write_leads_to_the_same_plans() {
     fn run(crash_after: Option<usize>) -> (Vec<(String, bool)>, usize) {
@@ -493,7 +493,7 @@ fn a_crash_after_any_write_leads_to_the_same_plans() {
 
 /// Each when its turn comes, and all have their plans in the end.
 #[test]
-fn refused_plans_are_told_to_those_who_wait_for_them() {
+fn refused_plans_are_reported_on_their_subscriptions() {
     let mut env = with_policies(&[
         ("demo", json!({labels::UPGRADE_WINDOW: SATURDAY})),
         ("other", json!({})),
@@ -513,7 +513,7 @@ fn refused_plans_are_told_to_those_who_wait_for_them() {
     assert_eq!(made, plans(&[("demo.v2", false), ("other.v2", true)]), "{told}");
 }
 
-/// Two groups are one too many, and nobody knows what the namespace is to be. The plan's wait is about something else.
+/// With two groups the namespace's settings are unknown. The reason why the plan waits is another one.
 #[test]
 fn what_is_wrong_with_the_namespace_approves_nothing() {
     let mut env = with_policies(&[("demo", json!({labels::UPGRADE_APPROVE: "patch"}))]);
@@ -526,7 +526,7 @@ fn what_is_wrong_with_the_namespace_approves_nothing() {
     assert!(told.contains("waiting by policy"), "{told}");
 }
 
-/// As a machine does that slept. Nothing else wakes anybody.
+/// As after a machine has been suspended. Nothing else triggers a reconcile.
 #[test]
 fn a_clock_that_is_put_forward_is_noticed() {
     let mut env = with_policies(&[("demo", json!({labels::UPGRADE_WINDOW: SATURDAY}))]);
@@ -550,7 +550,7 @@ fn a_clock_that_is_put_back_opens_no_window() {
     assert_open_plans(&env, &[("demo.v2", true)]);
 }
 
-/// Deleting the plan makes another one, and no way around the stop while what failed is there.
+/// Deleting the plan creates another one, and does not bypass the stop while the failed version exists.
 #[test]
 fn the_plan_after_a_deleted_one_waits_for_the_failure_too() {
     let mut env = with_policies(&[("demo", json!({labels::UPGRADE_STOP_AFTER_FAILURE: "true"}))]);
@@ -562,9 +562,9 @@ fn the_plan_after_a_deleted_one_waits_for_the_failure_too() {
     assert_open_plans(&env, &[("demo.v2", false)]);
 }
 
-/// An annotation of any length costs what it says in its first words.
+/// Only the beginning of a long annotation is kept.
 #[test]
-fn an_annotation_that_is_too_long_is_told_and_waits() {
+fn an_annotation_that_is_too_long_is_reported_and_waits() {
     let long = format!("Sat 02:00 4h {}", "x".repeat(200_000));
     let mut env = with_policies(&[("demo", json!({labels::UPGRADE_WINDOW: long}))]);
     release(&mut env, &["demo"]);

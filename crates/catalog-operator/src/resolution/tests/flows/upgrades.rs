@@ -135,7 +135,7 @@ fn a_deleted_subscription_comes_back_to_the_version_that_runs() {
     );
 }
 
-/// Target P19: news of a catalog that upgrade nothing cost a few writes, however many operators the namespace has.
+/// Target P19: catalog changes that upgrade nothing cost a few writes, for any number of operators in the namespace.
 #[test]
 fn a_catalog_without_news_for_fifty_operators_costs_few_writes() {
     let names: Vec<String> = (0..50).map(|number| format!("op{number}")).collect();
@@ -155,8 +155,8 @@ fn a_catalog_without_news_for_fifty_operators_costs_few_writes() {
     assert!(env.writes.len() <= 10, "{:?}", env.writes);
 }
 
-/// Between the successor's creation and the moment olm-operator says so, the predecessor is nobody's and provides the
-/// same APIs: no failure is told in any of the states an upgrade goes through.
+/// Between the successor's creation and olm-operator's first report, the predecessor has no Subscription and provides the same
+/// APIs: no failure is reported in any state of an upgrade.
 #[test]
 fn an_upgrade_never_shows_a_failed_resolution() {
     let bundles = || {
@@ -183,7 +183,7 @@ fn an_upgrade_never_shows_a_failed_resolution() {
         );
     }
     assert_eq!(env.events.len(), 0);
-    // Once it has failed, nothing that is advised deletes the version that still runs.
+    // After the failure, no suggested command deletes the version that still runs.
     env.set_csv_phase("demo.v1", "Replacing");
     env.set_csv_phase("demo.v2", "Failed");
     env.settle();
@@ -202,7 +202,7 @@ fn an_upgrade_never_shows_a_failed_resolution() {
 
 /// Through the catalog.
 #[test]
-fn a_deprecated_bundle_is_told_once_it_is_installed() {
+fn a_deprecated_bundle_is_reported_once_it_is_installed() {
     let mut env = TestEnv::with_catalog(vec![bundle("demo.v1").deprecated("take 2")]);
     env.subscribe("demo", &json!({}));
     env.settle();
@@ -215,7 +215,7 @@ fn a_deprecated_bundle_is_told_once_it_is_installed() {
     assert!(!env.describe().contains("Deprecated"), "{}", env.describe());
 }
 
-/// The catalog speaks of it whatever keeps the namespace from being resolved.
+/// The catalog's deprecations are reported even if the namespace cannot be resolved.
 #[test]
 fn deprecations_follow_the_catalog_while_nothing_is_resolved() {
     let mut env = TestEnv::with_catalog(vec![bundle("demo.v1")]);

@@ -1,9 +1,9 @@
-//! What the other controllers do, as far as resolution can see.
+//! Stand-ins for the other controllers, as far as resolution can see them.
 
 use super::*;
 
 impl TestEnv {
-    /// The watch tells of the plan whose creation nobody answered.
+    /// The watch reports the plan whose creation got no response.
     pub fn deliver_late_event(&mut self) {
         self.lose_answers = false;
         self.cluster.release("InstallPlan");

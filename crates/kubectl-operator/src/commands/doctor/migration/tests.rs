@@ -165,7 +165,7 @@ fn whose_olm_runs_and_how_often() {
 }
 
 #[test]
-fn flags_that_would_be_lost_are_told() {
+fn flags_that_would_be_lost_are_reported() {
     let with = |args: &[&str]| {
         let found = program("olm", "olm-operator", 1, &["/bin/olm"], args);
         move |cluster: &mut Migration| cluster.programs = Ok(read(json!([found])))
@@ -193,7 +193,7 @@ fn flags_that_would_be_lost_are_told() {
 }
 
 #[test]
-fn where_global_catalogs_are_is_told_if_it_is_elsewhere() {
+fn another_namespace_of_global_catalogs_is_reported() {
     let with = |args: &[&str], variables: Value| {
         let mut found = program("olm", "catalog-operator", 1, &["/bin/catalog"], args);
         found["spec"]["template"]["spec"]["containers"][0]["env"] = variables;
@@ -264,7 +264,7 @@ fn what_is_on_its_way_is_waited_for() {
 }
 
 #[test]
-fn what_would_change_is_told() {
+fn changes_are_reported() {
     check(
         |cluster| {
             cluster.catalogs = Ok(read(json!([catalog("c", "internal"), catalog("d", "grpc")])));
@@ -302,7 +302,7 @@ fn edits_of(metadata: &Value) -> Vec<String> {
 }
 
 #[test]
-fn edits_that_are_put_back_are_told_and_others_are_not() {
+fn edits_that_are_put_back_are_reported_and_others_are_not() {
     let edited = |manager: &str, subresource: &str, spec: Value| {
         let entries = json!([
             {"manager": "olm", "operation": "Update", "fieldsV1": {"f:spec": {"f:template": {"f:spec": {}}}}},
@@ -340,7 +340,7 @@ fn edits_that_are_put_back_are_told_and_others_are_not() {
 }
 
 #[test]
-fn a_deployment_without_the_label_that_it_is_found_by_is_told() {
+fn a_deployment_without_the_label_that_it_is_found_by_is_reported() {
     let told = "Deployment shop/d: it lacks the label olm.managed=true: this OLM reinstalls it";
     for (labels, expected) in [
         (json!({"olm.managed": "true"}), vec![]),
@@ -352,7 +352,7 @@ fn a_deployment_without_the_label_that_it_is_found_by_is_told() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_cannot_be_read_is_told() {
+async fn what_cannot_be_read_is_reported() {
     let cluster = olm_testing::cluster::FakeCluster::new();
     let mut broken = csv("b.v1", &json!({"phase": "Succeeded"}));
     broken["spec"] = json!("none");

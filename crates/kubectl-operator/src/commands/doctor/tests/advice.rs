@@ -57,7 +57,7 @@ async fn only_a_version_that_names_its_package_is_to_be_adopted() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_comes_while_it_is_read_is_not_said_to_be_left_behind() {
+async fn objects_created_during_a_read_are_not_reported_as_left_behind() {
     for kind in ["ValidatingWebhookConfiguration", "ClusterRole", "EndpointSlice"] {
         let cluster = cluster();
         at_list_of(&cluster, kind, |cluster| {
@@ -103,7 +103,7 @@ async fn an_upgrade_while_it_is_read_is_nothing_wrong() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_subscription_whose_version_is_gone_for_good_is_told() {
+async fn a_subscription_whose_version_is_gone_for_good_is_reported() {
     let cluster = cluster();
     let status = json!({"status": {"installedCSV": "etcd.v0.9.0", "currentCSV": "etcd.v0.9.0"}});
     was(cluster.edit("Subscription", "shop", "db", &status));
@@ -361,7 +361,7 @@ async fn nothing_is_fine_that_hangs_on_what_was_not_read() {
 
 /// A single namespace needs fewer lists than all.
 #[tokio::test(start_paused = true)]
-async fn who_may_read_nothing_has_no_answer() {
+async fn a_user_without_rights_gets_no_answer() {
     for namespace in [None, Some("shop")] {
         let cluster = cluster();
         cluster.on_request(|_| Some(Fault::Refuse(Refusal::new(403, "Forbidden", "it is forbidden"))));
@@ -374,7 +374,7 @@ async fn who_may_read_nothing_has_no_answer() {
 
 /// OLM accepts target namespaces that do not exist, and an operator that watches nothing is ready.
 #[tokio::test(start_paused = true)]
-async fn target_namespaces_that_do_not_exist_are_told() {
+async fn target_namespaces_that_do_not_exist_are_reported() {
     let cluster = cluster();
     let targets = ["shop", "there", "nope", "../x"];
     cluster.put(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "there"}}));

@@ -8,7 +8,7 @@ use super::{Row, cluster, diagnosed, diagnosed_in, found, was, webhook};
 use crate::terminal::Colours;
 
 #[tokio::test(start_paused = true)]
-async fn what_was_left_behind_is_told() {
+async fn what_was_left_behind_is_reported() {
     let rows: [Row; 3] = [
         (
             |cluster| cluster.put(webhook("old", "etcd.v0.1.0")),
@@ -73,7 +73,7 @@ async fn an_empty_operator_of_upstream_is_a_note_that_changes_no_exit_code() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn calls_that_reach_nobody_are_told() {
+async fn webhooks_without_endpoints_are_reported() {
     let none_ready = |cluster: &FakeCluster| {
         was(cluster.edit(
             "EndpointSlice",

@@ -3,7 +3,7 @@
 use super::*;
 
 #[tokio::test(start_paused = true)]
-async fn a_namespace_without_operators_is_told_so() {
+async fn a_namespace_without_operators_is_reported() {
     let cluster = cluster();
     let (client, _link) = cluster.connect();
     let reader = Reader::new(&client, Duration::from_secs(60));
@@ -14,7 +14,7 @@ async fn a_namespace_without_operators_is_told_so() {
     cluster.put(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}}));
     assert!(!reader.lacks("shop").await);
     assert!(reader.lacks("typo").await);
-    // Users who may not read namespaces are not told that one is missing.
+    // For users who may not read namespaces a missing one is not reported.
     cluster.on_request(|_| Some(Fault::Refuse(Refusal::new(403, "Forbidden", "it is forbidden"))));
     assert!(!reader.lacks("typo").await);
 }

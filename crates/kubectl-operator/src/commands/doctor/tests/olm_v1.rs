@@ -34,7 +34,7 @@ fn condition(type_: &str, status: &str, reason: &str, message: &str) -> Value {
 }
 
 #[tokio::test(start_paused = true)]
-async fn catalogs_that_are_not_served_and_extensions_that_do_not_come_on_are_told() {
+async fn unserved_catalogs_and_extensions_without_progress_are_reported() {
     let cluster = cluster();
     serve(&cluster);
     let done = condition("Progressing", "True", "Succeeded", "");

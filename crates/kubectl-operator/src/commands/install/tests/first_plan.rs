@@ -119,7 +119,7 @@ async fn the_first_plan_is_approved_and_waited_for() {
 
 /// Only a resolution that an error prevented may still succeed by itself.
 #[tokio::test(start_paused = true)]
-async fn what_only_somebody_can_mend_ends_the_wait() {
+async fn a_problem_that_only_a_user_can_fix_ends_the_wait() {
     for (condition, text, ends_early) in [
         (
             &["BundleUnpackFailed"][..],
@@ -240,7 +240,7 @@ async fn the_plan_for_a_newer_version_than_the_adopted_one_is_left_to_the_user()
     );
 }
 
-/// The bundle of the next version cannot be pulled, which is no concern of who asked for this one.
+/// The bundle of the next version cannot be pulled, which does not matter to a user who requested this one.
 #[tokio::test(start_paused = true)]
 async fn the_requested_version_is_enough_for_a_wait() {
     let cluster = prepared();

@@ -200,7 +200,7 @@ fn an_api_that_another_group_with_a_common_namespace_provides_is_not_installed()
 
 /// The error is a line on a terminal.
 #[test]
-fn of_many_apis_of_other_groups_only_some_are_named() {
+fn only_some_of_many_apis_of_other_groups_are_named() {
     let apis: Vec<String> = (10..40)
         .map(|number| format!("Etcd{number}.v1.example.com"))
         .collect();

@@ -100,7 +100,7 @@ fn blockers(case: &Case) -> Vec<String> {
 }
 
 #[test]
-fn everything_that_is_in_the_way_is_told() {
+fn every_obstacle_is_reported() {
     assert_eq!(blockers(&Case::default()), [""; 0]);
     let properties = |type_: &str, value: Value| {
         let properties = json!({"properties": [{"type": type_, "value": value}]}).to_string();

@@ -1,4 +1,4 @@
-//! Compares the objects of a bundle with those of a revision. Values are compared, and only the names of fields are told. Pure.
+//! Compares the objects of a bundle with those of a revision. Values are compared, and only the names of fields are shown. Pure.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -191,7 +191,7 @@ fn permissions(old: &[Value], new: &[Value], own: &str) -> (Vec<PermissionChange
         };
         let targets = Targets::Named(Vec::new());
         let (found, trouble) = rights::changes(&of(old), &of(new), namespace, &targets);
-        // What holds in the whole cluster is told once.
+        // Cluster-wide rights are listed once.
         let is_told = |change: &PermissionChange| namespace == own || !change.namespace.is_empty();
         changes.extend(found.into_iter().filter(is_told));
         unknown.extend(trouble);

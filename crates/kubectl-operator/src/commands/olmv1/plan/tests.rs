@@ -109,7 +109,7 @@ async fn planned(
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_upgrade_is_told_with_its_rivals_and_changes() {
+async fn an_upgrade_is_reported_with_its_rivals_and_changes() {
     let plan = planned(&installed(), &[], &Ok(bundle())).await.unwrap();
     assert!(plan.problems.is_empty(), "{:?}", plan.problems);
     let text = plan.text();
@@ -153,7 +153,7 @@ async fn an_upgrade_is_told_with_its_rivals_and_changes() {
 
 /// The catalogs are still of use where the registry is out of reach.
 #[tokio::test(start_paused = true)]
-async fn without_the_image_the_choice_is_told_alone() {
+async fn without_the_image_only_the_choice_is_reported() {
     let plan = planned(&installed(), &[], &Err("no such host".to_owned()))
         .await
         .unwrap();
@@ -200,7 +200,7 @@ async fn flags_are_planned_as_if_they_were_fields() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_new_extension_is_told_with_what_is_in_its_way() {
+async fn a_new_extension_is_reported_with_its_obstacles() {
     let cluster = cluster();
     let error = planned(&cluster, &[], &Ok(bundle()))
         .await
@@ -342,7 +342,7 @@ fn what_differs_in_each_revision_is_no_change() {
 }
 
 #[test]
-fn rights_are_told_in_each_namespace_and_once_for_the_cluster() {
+fn rights_are_reported_in_each_namespace_and_once_for_the_cluster() {
     let role = |kind: &str, namespace: Option<&str>, resource: &str| {
         let rules = json!([{"apiGroups": [""], "resources": [resource], "verbs": ["get"]}]);
         let subjects = json!([{"kind": "ServiceAccount", "name": "etcd", "namespace": "shop"}]);

@@ -8,7 +8,7 @@ use maud::{Markup, html};
 use olm_api::v1alpha1::InstallPlan;
 
 use super::super::request::href;
-use super::{Frame, Live, MAX_ROWS, badge, counts, head, is_told, page, reason, shell, text_or_none, width};
+use super::{Frame, Live, MAX_ROWS, badge, counts, head, is_above, page, reason, shell, text_or_none, width};
 use crate::operators::{Gathered, Key, Node, Row};
 use crate::preview;
 use crate::terminal::{Mark, plain};
@@ -160,7 +160,7 @@ pub(in super::super) fn operator(frame: &Frame<'_>, gathered: &Gathered, name: &
                             td class=(width(reason_word)) data-label="Reason" { (text_or_none(reason_word)) }
                             td.words data-label="Message" {
                                 @if message.is_empty() { (text_or_none("")) }
-                                @else if is_told(message, &row.message) { "see the reason above" }
+                                @else if is_above(message, &row.message) { "see the reason above" }
                                 @else { (reason(&format!("condition-{at}"), message)) }
                             }
                         }
@@ -184,7 +184,7 @@ fn node(found: &Node, namespace: &str, above: &str) -> Markup {
                 (plain(&found.name))
             }
             " " (badge(found.mark, &found.state)) " "
-            @if !is_told(&found.message, above) { (reason(&format!("reason-{}-{}", found.kind, found.name), &found.message)) }
+            @if !is_above(&found.message, above) { (reason(&format!("reason-{}-{}", found.kind, found.name), &found.message)) }
             @if !found.objects.is_empty() {
                 ul { @for object in &found.objects { (node(object, namespace, above)) } }
             }

@@ -20,7 +20,7 @@ pub(in super::super) fn plan(frame: &Frame<'_>, shown: &Shown, digest: &str) -> 
         } @else {
             p { "This plan is waiting for approval. The following was recorded when it was created." }
         }
-        // What is done is past doubting.
+        // An approved plan needs no warnings.
         @if !shown.approved && !shown.doubts.is_empty() {
             section.doubts aria-labelledby="doubts" {
                 h2 #doubts { "Beware" }
@@ -70,7 +70,7 @@ pub(in super::super) fn plan(frame: &Frame<'_>, shown: &Shown, digest: &str) -> 
     };
     let live = match shown.approved {
         true => Live::No,
-        false => Live::Told(digest),
+        false => Live::Reported(digest),
     };
     page(frame, live, &body)
 }

@@ -272,7 +272,7 @@ fn a_graph_has_its_command_beside_it_and_says_what_its_stops_mean() {
 
 /// Otherwise users who may write Subscriptions could hide another one, or a reason.
 #[tokio::test]
-async fn what_cannot_be_read_is_told_on_every_page_that_leaves_it_out() {
+async fn unreadable_objects_are_reported_on_every_page_without_them() {
     let odd = |name: &str| {
         let mut odd = subscription(name, &json!({}));
         odd["spec"] = json!({"name": 7});
@@ -307,7 +307,7 @@ async fn what_cannot_be_read_is_told_on_every_page_that_leaves_it_out() {
 }
 
 #[tokio::test]
-async fn an_explanation_that_cannot_be_had_is_told_on_its_page() {
+async fn an_explanation_that_cannot_be_had_is_reported_on_its_page() {
     let cluster = cluster();
     logged_in(&cluster, async |browser| {
         let seen = browser.page("explain?name=db").await;

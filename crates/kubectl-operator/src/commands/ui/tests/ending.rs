@@ -35,7 +35,7 @@ fn look(app: &App, session: &str) -> bool {
 }
 
 #[tokio::test(start_paused = true)]
-async fn it_ends_when_nobody_who_may_has_looked_for_hours() {
+async fn it_ends_after_hours_without_an_authorized_request() {
     let cluster = FakeCluster::new();
     let (app, _link) = app(&cluster);
     let nearly = IDLE - 2 * TICK;
@@ -108,7 +108,7 @@ fn the_end_waits_for_no_work() {
 
 /// An open tab keeps sending requests after another program has taken the port.
 #[tokio::test]
-async fn pages_are_known_by_a_seal_that_is_sent_to_nobody() {
+async fn pages_are_identified_by_a_seal_that_is_never_sent() {
     let cluster = cluster();
     logged_in(&cluster, async |browser| {
         let seal = |page: &Seen| {

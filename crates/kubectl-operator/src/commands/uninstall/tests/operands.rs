@@ -28,7 +28,7 @@ async fn looked_with(
 
 /// Results without a terminal, by each flag of upstream's plugin.
 #[tokio::test(start_paused = true)]
-async fn operands_abort_unless_it_is_said_what_becomes_of_them() {
+async fn operands_abort_without_a_strategy() {
     let cluster = with_operands(&[]);
     cluster.take_log();
     for name in ["db", "etcd"] {
@@ -148,7 +148,7 @@ async fn all_of_an_operator_goes_and_nothing_of_others() {
 
 /// OLM creates it again while a definition has its label.
 #[tokio::test(start_paused = true)]
-async fn an_operator_object_that_lists_what_others_need_is_not_said_to_be_deleted() {
+async fn an_operator_object_that_lists_what_others_need_is_not_reported_as_deleted() {
     let cluster = with_operands(&[]);
     let refs =
         json!([{"kind": "CustomResourceDefinition", "name": CRD, "apiVersion": "apiextensions.k8s.io/v1"}]);
@@ -280,6 +280,16 @@ async fn without_a_version_a_definition_that_others_own_or_need_is_kept() {
     }
 }
 
+/// Objects of the operator by kind, namespace and name, with its Operator object and one operand.
+const OBJECTS: [(&str, &str, &str); 6] = [
+    ("ClusterServiceVersion", "shop", "etcd.v1.0.0"),
+    ("CustomResourceDefinition", "", CRD),
+    ("Deployment", "shop", "etcd"),
+    ("InstallPlan", "shop", "install-0"),
+    ("Operator", "", "etcd.shop"),
+    ("Etcd", "shop", "a"),
+];
+
 /// The Subscription was deleted and created again, so it names no version.
 #[tokio::test(start_paused = true)]
 async fn a_running_version_that_only_the_operator_object_lists_is_shown_and_deleted() {
@@ -314,13 +324,7 @@ async fn a_running_version_that_only_the_operator_object_lists_is_shown_and_dele
     ");
     let (is_gone, told) = removed_with_olm(&cluster, &removal).await;
     assert!(is_gone, "{told:?}");
-    for (kind, namespace, name) in [
-        ("ClusterServiceVersion", "shop", "etcd.v1.0.0"),
-        ("CustomResourceDefinition", "", CRD),
-        ("Deployment", "shop", "etcd"),
-        ("InstallPlan", "shop", "install-0"),
-        ("Operator", "", "etcd.shop"),
-    ] {
+    for (kind, namespace, name) in OBJECTS {
         assert!(cluster.get(kind, namespace, name).is_none(), "{kind}: {told:?}");
     }
     // A plan of another Subscription stays.
@@ -345,13 +349,7 @@ async fn a_running_version_that_only_the_operator_object_lists_is_shown_and_dele
     assert!(removal.to_string().contains(line), "{removal}");
     let (is_gone, told) = removed_with_olm(&cluster, &removal).await;
     assert!(is_gone, "{told:?}");
-    for (kind, namespace, name) in [
-        ("ClusterServiceVersion", "shop", "etcd.v1.0.0"),
-        ("CustomResourceDefinition", "", CRD),
-        ("Deployment", "shop", "etcd"),
-        ("InstallPlan", "shop", "install-0"),
-        ("Etcd", "shop", "a"),
-    ] {
+    for (kind, namespace, name) in OBJECTS {
         assert!(cluster.get(kind, namespace, name).is_some(), "{kind}: {told:?}");
     }
 }

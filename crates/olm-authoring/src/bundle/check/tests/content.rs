@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn of_two_csvs_neither_is_taken() {
+fn neither_of_two_csvs_is_used() {
     let two = files(&[csv(), crd(), csv()]);
     let found = check_content(&two, &Optional::default(), &ShapeValidator);
     assert!(
@@ -170,7 +170,7 @@ fn three_annotations_in_the_wrong_case_are_three_problems() {
 }
 
 #[test]
-fn media_types_are_told_apart() {
+fn media_types_are_distinguished() {
     let of =
         |name: &str, text: &str| MediaType::of(&BTreeMap::from([(name.to_owned(), text.to_owned())])).name();
     assert_eq!(of("Chart.yaml", "name: c"), "helm");

@@ -50,7 +50,7 @@ fn format_problems_are_found() {
 }
 
 #[test]
-fn what_hides_the_csv_is_told() {
+fn what_hides_the_csv_is_reported() {
     let told = |manifests: &[(&str, String)]| {
         let manifests: BTreeMap<String, String> = manifests
             .iter()

@@ -7,7 +7,7 @@ fn optional(objects: &[Value], optional: &Optional) -> String {
 }
 
 #[test]
-fn objects_that_can_hurt_are_told_on_request() {
+fn objects_that_can_hurt_are_reported_on_request() {
     let wanted = Optional {
         bundle_objects: true,
         ..Optional::default()
@@ -59,7 +59,7 @@ fn objects_that_can_hurt_are_told_on_request() {
 }
 
 #[test]
-fn what_the_hub_asks_for_is_told_on_request() {
+fn requirements_of_the_hub_are_reported_on_request() {
     let wanted = |categories: Option<&str>| Optional {
         operator_hub: true,
         categories: categories.map(|name| vec![name.to_owned()]),

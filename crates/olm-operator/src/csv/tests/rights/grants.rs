@@ -113,9 +113,9 @@ fn a_cluster_role_of_the_roles_name_is_not_promoted_onto() {
     }
 }
 
-/// What everybody may, asked for again and again, by one who may do nothing else; and as much as a CSV can hold of it.
+/// Rights that every user has, requested again and again by an account without others; as many as a ClusterServiceVersion can hold.
 #[test]
-fn one_who_asks_for_everything_often_holds_up_nobody() {
+fn an_account_with_many_requests_delays_no_other() {
     let asking = |name: &str, value: &dyn Fn(usize) -> String, count: usize| {
         let values: Vec<String> = (0..count).map(value).collect();
         let rule =

@@ -165,7 +165,7 @@ fn a_subscription_that_comes_takes_nothing_from_an_operator_that_runs() {
     assert_eq!(env.log, [""; 0]);
 }
 
-/// It goes with the other, and this one must not lose its rights then.
+/// It is deleted with the other ClusterServiceVersion, and this one must not lose its rights then.
 #[test]
 fn a_role_or_binding_that_was_made_for_another_csv_gives_nothing() {
     let rules = permission("demo", "", "configmaps")["rules"].clone();

@@ -37,7 +37,7 @@ fn what_grants_the_rights_stays_as_it_is() {
 }
 
 #[test]
-fn what_was_changed_is_put_right_under_its_name() {
+fn changed_objects_are_corrected_under_their_name() {
     let name = role_name("configmaps");
     let mut env = taken_over(&name, permission("demo", "", "secrets")["rules"].clone());
     env.settle_for(30);
@@ -47,7 +47,7 @@ fn what_was_changed_is_put_right_under_its_name() {
 }
 
 #[test]
-fn what_goes_is_missed_at_once() {
+fn deleted_objects_are_missed_at_once() {
     let name = role_name("configmaps");
     let mut env = taken_over(&name, configmaps());
     env.settle_for(30);

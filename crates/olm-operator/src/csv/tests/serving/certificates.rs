@@ -153,7 +153,7 @@ fn a_certificate_is_replaced_a_day_before_it_ends_and_both_cas_are_trusted_until
 }
 
 #[test]
-fn plans_tell_no_key() {
+fn plans_contain_no_key() {
     let mut env = prepared_for(&["ns"])
         .with(csv_with_webhooks("a", ""))
         .with(crd("others.example.com"));

@@ -141,7 +141,7 @@ fn an_annotation_deletes_definitions_with_their_custom_resources() {
 }
 
 #[test]
-fn the_user_is_told_which_definitions_were_kept() {
+fn kept_definitions_are_reported_to_the_user() {
     let mut env = TestEnv::new();
     env.put(three_phases(1, "1"));
     env.settle();

@@ -1,4 +1,4 @@
-//! What is in a plan that waits is what its Subscriptions ask for, and their catalogs offer, when it begins.
+//! A waiting plan contains what its Subscriptions request, and their catalogs offer, when it begins.
 
 use super::*;
 
@@ -46,7 +46,7 @@ fn assert_at_rest(env: &mut TestEnv) {
     assert_eq!(env.writes.len(), written, "{:#?}", env.writes);
 }
 
-/// The plan cannot vouch for itself: that it was made says what was asked for then.
+/// The plan itself is no evidence: it shows what was requested when it was created.
 #[test]
 fn what_a_subscription_asks_for_no_more_is_not_installed() {
     let to = |field: &str, value: &str| json!({"spec": {field: value}});
@@ -84,7 +84,7 @@ fn a_version_that_is_recalled_while_it_waits_is_not_installed() {
 }
 
 #[test]
-fn who_changes_the_channel_while_it_waits_gets_what_that_has() {
+fn a_waiting_subscription_with_another_channel_gets_that_channels_version() {
     for beside in [false, true] {
         let mut env = waiting(beside);
         env.edit("Subscription", "demo-sub", &json!({"spec": {"channel": "fast"}}));
@@ -95,7 +95,7 @@ fn who_changes_the_channel_while_it_waits_gets_what_that_has() {
     }
 }
 
-/// Whether anybody else is in the namespace or not.
+/// With and without another Subscription in the namespace.
 #[test]
 fn a_plan_that_waits_follows_what_is_published() {
     let mut env = waiting(false);
@@ -112,7 +112,7 @@ fn a_plan_that_waits_follows_what_is_published() {
     assert_open_plans(&env, &[("demo.v4", true)]);
 }
 
-/// From a catalog that is not READY nothing is installed, as what its server has by now is not known. The plan stays.
+/// Nothing is installed from a catalog that is not READY, because the current content of its server is unknown. The plan stays.
 #[test]
 fn while_its_catalog_is_away_a_plan_waits() {
     for beside in [false, true] {
@@ -132,7 +132,7 @@ fn while_its_catalog_is_away_a_plan_waits() {
     }
 }
 
-/// It comes with no Subscription that asks for it: those that wait do.
+/// The dependency has no Subscription that requests it: the waiting ones do.
 #[test]
 fn a_dependency_that_is_recalled_while_it_waits_is_not_installed() {
     let upper = || bundle("upper.v1").requires("A");

@@ -1,4 +1,4 @@
-//! Plans that admission refuses, for what is in them, beside others that it takes; and those that it changes.
+//! Plans that admission refuses because of their content, beside plans that it accepts or changes.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,7 +9,7 @@ use super::*;
 
 const REFUSED: &str = "EnsureInstallPlanFailed";
 
-/// Packages that wait by policy, with what they are told when plans with `refused` are, for ten minutes.
+/// Packages that wait by policy, and their messages when plans with `refused` are refused for ten minutes.
 fn after_refusals(packages: &[String], refused: &[&str]) -> TestEnv {
     let window = json!({labels::UPGRADE_WINDOW: SATURDAY});
     let policies: Vec<_> = packages
@@ -58,7 +58,7 @@ fn a_plan_that_could_begin_and_is_refused_keeps_no_others_behind_it() {
     release(&mut env, &["alone", "demo"]);
     env.advance(Duration::from_secs(60));
     assert_open_plans(&env, &[("demo.v2", false)]);
-    // It came before its turn, and whoever looks at it sees what it will change all the same.
+    // It was created before its turn, and its preview shows its changes all the same.
     let plan = env.plans().pop().unwrap();
     assert!(
         plan.annotations().contains_key(labels::PLAN_PREVIEW),
@@ -72,7 +72,7 @@ fn a_plan_that_could_begin_and_is_refused_keeps_no_others_behind_it() {
     assert_open_plans(&env, &[("demo.v2", false), ("alone.v2", true)]);
 }
 
-/// What OLM would have written is not what is stored: it makes do with that, and makes none again and again.
+/// The stored plan differs from the one that OLM wrote: OLM accepts it, and does not create plans again and again.
 #[test]
 fn a_plan_that_a_webhook_changes_is_made_once() {
     let change = |plan: &mut Value, path: &str, value: Value| {
@@ -112,7 +112,7 @@ fn a_plan_that_a_webhook_changes_is_made_once() {
     }
 }
 
-/// What tells our plans from those of users, and whose they are, may be lost on the way in.
+/// Admission may remove the marks that distinguish our plans from those of users, and the owners.
 #[test]
 fn a_plan_that_loses_its_marks_on_its_way_in_is_made_once() {
     for (field, is_used) in [("generateName", true), ("ownerReferences", false)] {
@@ -127,7 +127,7 @@ fn a_plan_that_loses_its_marks_on_its_way_in_is_made_once() {
         let before = env.plans().len();
         release(&mut env, &["demo"]);
         env.advance(HOUR);
-        // What was told is not known to the next process, which makes no other one.
+        // The next process does not know about the event, and creates no other plan.
         env.restart();
         env.advance(HOUR);
         assert_eq!(env.plans().len(), before + 1, "{field}: {:#?}", env.writes);
@@ -145,7 +145,7 @@ fn a_plan_that_loses_its_marks_on_its_way_in_is_made_once() {
         if is_used {
             continue;
         }
-        // As the message says.
+        // As the message suggests.
         is_in_the_way.store(false, Ordering::Relaxed);
         let ownerless = env
             .plans()
@@ -180,7 +180,7 @@ fn an_approval_that_a_webhook_takes_back_is_repeated_after_ten_minutes() {
     assert_open_plans(&env, &[("demo.v2", true)]);
 }
 
-/// As one that is to spare a team the approvals. Made anew it would be changed again, and again.
+/// As a webhook that saves a team the approvals. A plan created again would be changed again, and again.
 #[test]
 fn a_manual_plan_that_a_webhook_makes_automatic_is_made_once() {
     let mut env = TestEnv::with_catalog([bundle("demo.v1")]);

@@ -1,4 +1,4 @@
-//! After a failure a user has the word, whenever it came.
+//! After a failure a user has to approve, whenever the failure happened.
 
 use super::*;
 
@@ -29,7 +29,7 @@ fn failed_meanwhile(first: &str, annotations: &Value) -> TestEnv {
     env
 }
 
-/// Whatever it waited for before: it counts as one that was there when the plan was made, also for the process that comes after.
+/// Whatever it waited for before: it counts as a failure from before the plan, also for the next process.
 #[test]
 fn a_failure_that_comes_while_a_plan_waits_is_remembered() {
     let stop = || json!({labels::UPGRADE_STOP_AFTER_FAILURE: "true"});

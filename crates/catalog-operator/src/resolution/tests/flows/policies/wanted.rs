@@ -1,4 +1,4 @@
-//! What becomes of plans that wait when their Subscriptions move on or go, and when a write is refused.
+//! Waiting plans whose Subscriptions move on or are deleted, or whose writes are refused.
 
 use olm_api::condition::subscription::INSTALL_PLAN_PENDING;
 
@@ -42,7 +42,7 @@ fn tied(annotations: &Value) -> TestEnv {
     env
 }
 
-/// What stands in the condition of a Subscription about its plan.
+/// Message of the Subscription's condition about its plan.
 fn told(env: &TestEnv, package: &str) -> String {
     let status = env.subscription(&format!("{package}-sub")).status.unwrap();
     let mut conditions = status.conditions.into_iter();
@@ -61,9 +61,9 @@ fn plan_with(env: &TestEnv, csv: &str) -> String {
     found.unwrap().metadata.name.unwrap()
 }
 
-/// At the window each gets what it is to have then; what nobody is to have any more is gone by then.
+/// When the window opens each Subscription gets its current version; unwanted versions are gone by then.
 #[test]
-fn who_moves_on_while_it_waits_gets_the_newer_version_alone() {
+fn a_waiting_subscription_that_moves_on_gets_only_the_newer_version() {
     let window = json!({labels::UPGRADE_WINDOW: SATURDAY});
     let mut env = with_policies(&[("a", window.clone()), ("b", window), ("idle", json!({}))]);
     publish(&mut env, &[("a", 2), ("b", 2), ("idle", 1)]);
@@ -78,7 +78,7 @@ fn who_moves_on_while_it_waits_gets_the_newer_version_alone() {
 #[test]
 fn who_is_tied_to_one_that_moves_on_moves_with_it() {
     let mut env = tied(&json!({labels::UPGRADE_WINDOW: SATURDAY}));
-    // With somebody beside them who does not wait, they are looked at.
+    // With a Subscription beside them that does not wait, they are reconciled.
     let first = || [bundle("demo.v1").provides("A"), bundle("upper.v1").requires("A")];
     let rows = first().into_iter().chain([
         bundle("demo.v2").replaces("demo.v1").provides("B"),
@@ -108,9 +108,9 @@ fn who_is_tied_to_one_that_moves_on_moves_with_it() {
     assert_open_plans(&env, &[]);
 }
 
-/// A waiting plan for each version that was published would be one more that somebody could approve by mistake.
+/// A waiting plan for each published version would be one more plan to approve by mistake.
 #[test]
-fn plans_that_everybody_has_moved_on_from_go() {
+fn plans_that_no_subscription_uses_are_deleted() {
     let mut env = with_policies(&[
         ("demo", json!({labels::UPGRADE_APPROVE: "patch"})),
         ("idle", json!({})),
@@ -119,7 +119,7 @@ fn plans_that_everybody_has_moved_on_from_go() {
         publish(&mut env, &[("demo", newest), ("idle", 1)]);
         assert_open_plans(&env, &[(&format!("demo.v{newest}"), false)]);
     }
-    // What waits for a user is a user's matter.
+    // A plan that waits for a user is left to the user.
     env.edit(
         "Subscription",
         "idle-sub",
@@ -135,7 +135,7 @@ fn plans_that_everybody_has_moved_on_from_go() {
     );
 }
 
-/// More than are made in one round, without the driver's taking them for a circle: nothing of it is told, and each has its plan.
+/// More than are created in one reconcile, without the driver's loop detection: nothing is reported, and each has its plan.
 #[test]
 fn many_that_wait_have_their_plans_at_once() {
     let names: Vec<String> = (10..40).map(|number| format!("p{number}")).collect();
@@ -181,7 +181,7 @@ fn a_crash_while_several_plans_are_made_leads_to_the_same_plans() {
     }
 }
 
-/// Who is free of its policy has waited for nobody else's.
+/// A Subscription whose policy permits the upgrade does not wait for those of others.
 #[test]
 fn a_policy_that_is_lifted_frees_its_subscription_alone() {
     for (lifted, kept) in [
@@ -207,7 +207,7 @@ fn a_policy_that_is_lifted_frees_its_subscription_alone() {
     }
 }
 
-/// Also where they differ only beyond what messages show of them.
+/// Also if they differ only beyond the part that messages show.
 #[test]
 fn windows_that_begin_alike_are_two() {
     let days = vec!["Sat"; 25].join(",");
@@ -221,7 +221,7 @@ fn windows_that_begin_alike_are_two() {
     assert_open_plans(&env, &[("a.v2", true), ("b.v2", true)]);
 }
 
-/// Nobody who deletes a Subscription means "upgrade it", and nobody is asked for its policy any more. What is left cannot be upgraded
+/// Deleting a Subscription is no request to upgrade it, and its policy no longer counts. The remaining one cannot be upgraded
 /// without it.
 #[test]
 fn what_a_deleted_subscription_was_to_have_is_not_installed_for_others() {
@@ -248,7 +248,7 @@ fn what_a_deleted_subscription_was_to_have_is_not_installed_for_others() {
 /// It is asked for its policy like any other, and the plan has what it is to have once it is resolved: not while the
 /// ClusterServiceVersion of the one before is in the way.
 #[test]
-fn a_subscription_that_is_made_anew_is_asked_again() {
+fn a_recreated_subscription_is_resolved_again() {
     let anew: &[(&str, bool)] = &[("demo.v2,upper.v2", true)];
     for (csv_gone, later, expected) in [
         (true, json!({}), anew),
@@ -275,9 +275,9 @@ fn a_subscription_that_is_made_anew_is_asked_again() {
     }
 }
 
-/// The old plan is not carried out with what nobody is to have, and those who are to have the rest get it.
+/// The old plan is not executed with the unwanted version, and the other Subscriptions get theirs.
 #[test]
-fn who_moves_on_alone_keeps_no_other_from_its_window() {
+fn a_subscription_that_moves_alone_delays_no_others_window() {
     let mut env = tied(&json!({labels::UPGRADE_WINDOW: SATURDAY}));
     let rows = [
         bundle("demo.v1").provides("A"),
@@ -296,7 +296,7 @@ fn who_moves_on_alone_keeps_no_other_from_its_window() {
     assert_open_plans(&env, &[("demo.v2", true), ("upper.v3", true)]);
 }
 
-/// In the moment before it would go, whichever way it became of no use.
+/// In the moment before the plan would be deleted, for any reason.
 #[test]
 fn an_approval_that_comes_before_the_deletion_of_its_plan_is_not_lost() {
     let mut env = with_policies(&[
@@ -326,7 +326,7 @@ fn an_approval_that_comes_before_the_deletion_of_its_plan_is_not_lost() {
     assert_eq!(env.writes.len(), written, "{:#?}", env.writes);
 }
 
-/// Who has to approve it is who may delete it.
+/// A user who has to approve the plan may delete it.
 #[test]
 fn a_plan_that_waits_for_a_user_after_a_failure_is_left_to_users() {
     let mut env =
@@ -339,7 +339,7 @@ fn a_plan_that_waits_for_a_user_after_a_failure_is_left_to_users() {
     assert_open_plans(&env, &[("demo.v2,upper.v2", false)]);
 }
 
-/// Unless somebody has subscribed to it meanwhile: there would be two.
+/// Unless a user has subscribed to it meanwhile: there would be two Subscriptions.
 #[test]
 fn a_dependency_is_installed_with_the_plan_that_brings_it() {
     let waiting = || {
