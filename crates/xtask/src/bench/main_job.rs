@@ -115,7 +115,13 @@ fn main_job(audit_log: &Path, destination: &Destination, namespace: &str) -> any
     std::thread::sleep(Duration::from_secs(3));
     let ours: Vec<_> = log.read()?.into_iter().filter(counted).collect();
     std::thread::sleep(Duration::from_secs(10));
-    let at_rest = log.read()?.into_iter().filter(counted).count();
+    let at_rest: Vec<_> = log.read()?.into_iter().filter(counted).collect();
+    for event in &at_rest {
+        eprintln!(
+            "request at rest: {} {} by {}",
+            event.verb, event.request_uri, event.user.username
+        );
+    }
     let is_write = |event: &&AuditEvent| !["get", "list", "watch"].contains(&event.verb.as_str());
     let conflicts = ours.iter().filter(|event| {
         let status = event.response_status.as_ref();
@@ -131,7 +137,7 @@ fn main_job(audit_log: &Path, destination: &Destination, namespace: &str) -> any
         ours.len() as f64,
         ours.iter().filter(is_write).count() as f64,
         conflicts.count() as f64,
-        at_rest as f64,
+        at_rest.len() as f64,
     ])
 }
 
