@@ -10,7 +10,7 @@ mod status;
 mod token;
 mod wire;
 
-use std::io::{Seek, SeekFrom, Write};
+use std::io::{Seek, Write};
 
 use bytes::Bytes;
 use http::header::{HeaderMap, HeaderValue};
@@ -98,13 +98,9 @@ impl Source {
             if expected.is_none() && !session.host.capabilities.resolve {
                 continue;
             }
-            let answer = session.document(object, expected, limit).await;
-            match answer.and_then(|bytes| parse(&bytes).map(|parsed| (bytes, parsed)).map_err(malformed)) {
-                Ok(document) => {
-                    self.prefer(at);
-                    return Ok(document);
-                }
-                Err(failure) => attempts.push(note(&self.image, session, failure)),
+            let answer = session.document(object, expected, limit, parse).await;
+            if let Some(document) = self.outcome(at, answer, &mut attempts)? {
+                return Ok(document);
             }
         }
         Err(self.exhausted(attempts))
@@ -119,12 +115,9 @@ impl Source {
             if !session.host.capabilities.resolve {
                 continue;
             }
-            match session.reported_digest(object).await {
-                Ok(digest) => {
-                    self.prefer(at);
-                    return Ok(digest);
-                }
-                Err(failure) => attempts.push(note(&self.image, session, failure)),
+            let answer = session.reported_digest(object).await;
+            if let Some(digest) = self.outcome(at, answer, &mut attempts)? {
+                return Ok(digest);
             }
         }
         Err(self.exhausted(attempts))
@@ -137,47 +130,55 @@ impl Source {
         size: u64,
         spool: &Spool,
     ) -> Result<SpooledLayer, PullError> {
-        let of_storage = |detail| PullError::of_content(&self.image, PullErrorClass::Storage, detail);
-        let mut file = spool.layer(size).await.map_err(of_storage)?;
+        let room = spool.layer(size).await;
+        let mut file =
+            room.map_err(|detail| PullError::of_content(&self.image, PullErrorClass::Storage, detail))?;
         let mut attempts = Vec::new();
         for at in 0..self.sessions.len() {
-            let session = &mut self.sessions[at];
-            match session.blob(digest, size, &mut file).await {
-                Ok(()) => {
-                    self.prefer(at);
-                    return Ok(file);
-                }
-                Err(BlobFailure::Storage(error)) => return Err(of_storage(spool.unusable(&error))),
-                Err(BlobFailure::Host(failure)) => attempts.push(note(&self.image, session, failure)),
+            let answer = self.sessions[at].blob(digest, size, &mut file, spool).await;
+            if self.outcome(at, answer, &mut attempts)?.is_some() {
+                return Ok(file);
             }
         }
         Err(self.exhausted(attempts))
     }
 
-    /// Moves a host that has answered to the front, so that a silent mirror costs its timeout only once.
-    fn prefer(&mut self, at: usize) {
-        if let Some(tried) = self.sessions.get_mut(..=at) {
-            tried.rotate_right(1);
+    /// Returns what the host at `at` delivered, and moves the host to the front, so that a silent mirror costs
+    /// its timeout only once. `None` if it failed and the next one is to be asked; `attempts` has the reason.
+    ///
+    /// # Errors
+    /// There is no room for the content here, whichever host it comes from.
+    fn outcome<T>(
+        &mut self,
+        at: usize,
+        answer: Result<T, Failure>,
+        attempts: &mut Vec<Attempt>,
+    ) -> Result<Option<T>, PullError> {
+        let image = &self.image;
+        match answer {
+            Ok(content) => {
+                self.sessions[..=at].rotate_right(1);
+                Ok(Some(content))
+            }
+            Err(failure) if failure.class == PullErrorClass::Storage => {
+                Err(PullError::of_content(image, failure.class, failure.detail))
+            }
+            Err(failure) => {
+                let attempt = self.sessions[at].attempt(failure);
+                tracing::debug!(%image, host = %attempt.host, detail = %attempt.detail, "pull from host failed, trying the next one");
+                attempts.push(attempt);
+                Ok(None)
+            }
         }
     }
 
-    fn exhausted(&self, mut attempts: Vec<Attempt>) -> PullError {
+    fn exhausted(&self, attempts: Vec<Attempt>) -> PullError {
         if attempts.is_empty() {
-            let detail = "no configured host allows pull".to_owned();
-            attempts.push(Attempt {
-                host: String::new(),
-                class: PullErrorClass::Unreachable,
-                detail,
-            });
+            let detail = "no configured host allows pull";
+            return PullError::of_content(&self.image, PullErrorClass::Unreachable, detail);
         }
         PullError::new(&self.image, attempts)
     }
-}
-
-fn note(image: &Reference, session: &Session, failure: Failure) -> Attempt {
-    let attempt = session.attempt(failure);
-    tracing::debug!(%image, host = %attempt.host, detail = %attempt.detail, "pull from host failed, trying the next one");
-    attempt
 }
 
 impl Object<'_> {
@@ -195,19 +196,6 @@ impl Object<'_> {
             Object::Manifest { accept, .. } => Some(accept),
             Object::Blob(_) => None,
         }
-    }
-}
-
-/// Failure to fetch a layer from a host.
-enum BlobFailure {
-    Host(Failure),
-    /// The layer cannot be kept here, whichever host it comes from.
-    Storage(std::io::Error),
-}
-
-impl From<Failure> for BlobFailure {
-    fn from(failure: Failure) -> Self {
-        Self::Host(failure)
     }
 }
 
@@ -299,12 +287,13 @@ impl Session {
         own.unwrap_or_else(|| self.image.repository())
     }
 
-    async fn document(
+    async fn document<T>(
         &mut self,
         object: Object<'_>,
         expected: Option<&Digest>,
         limit: u64,
-    ) -> Result<Bytes, Failure> {
+        parse: fn(&[u8]) -> Result<T, String>,
+    ) -> Result<(Bytes, T), Failure> {
         let answer = self.fetch(object, expected.is_some()).await?;
         let announced = announced_digest(&answer);
         let body = answer.whole(limit).await?;
@@ -316,7 +305,8 @@ impl Session {
             let actual = Digest::sha256(&body);
             return Err(mismatch(expected, &format!("has digest {actual}")));
         }
-        Ok(body.into())
+        let parsed = parse(&body).map_err(malformed)?;
+        Ok((body.into(), parsed))
     }
 
     async fn reported_digest(&mut self, object: Object<'_>) -> Result<Option<Digest>, Failure> {
@@ -337,11 +327,17 @@ impl Session {
         Ok(announced_digest(&accept(answer).await?))
     }
 
-    async fn blob(&mut self, digest: &Digest, size: u64, file: &mut SpooledLayer) -> Result<(), BlobFailure> {
+    async fn blob(
+        &mut self,
+        digest: &Digest,
+        size: u64,
+        file: &mut SpooledLayer,
+        spool: &Spool,
+    ) -> Result<(), Failure> {
+        let of_storage =
+            |error: std::io::Error| Failure::new(PullErrorClass::Storage, spool.unusable(&error));
         // The data of a previous host is overwritten; a verified layer never has more than its size.
-        file.content
-            .seek(SeekFrom::Start(0))
-            .map_err(BlobFailure::Storage)?;
+        file.content.rewind().map_err(of_storage)?;
         let mut answer = self.fetch(Object::Blob(digest), true).await?;
         // The size in the manifest is part of what its digest promises.
         let of_size = |failure: Failure| match failure.class {
@@ -356,19 +352,19 @@ impl Session {
         while let Some(chunk) = answer.chunk(size).await.map_err(of_size)? {
             received = received.saturating_add(chunk.len() as u64);
             hasher.update(&chunk);
-            file.content.write_all(&chunk).map_err(BlobFailure::Storage)?;
+            file.content.write_all(&chunk).map_err(of_storage)?;
         }
         let actual = hasher.finish();
         if actual != *digest {
-            return Err(mismatch(digest, &format!("has digest {actual}")).into());
+            return Err(mismatch(digest, &format!("has digest {actual}")));
         }
         if received != size {
-            return Err(mismatch(digest, &format!("has {received} bytes, expected {size}")).into());
+            return Err(mismatch(
+                digest,
+                &format!("has {received} bytes, expected {size}"),
+            ));
         }
-        file.content
-            .seek(SeekFrom::Start(0))
-            .map_err(BlobFailure::Storage)?;
-        Ok(())
+        file.content.rewind().map_err(of_storage)
     }
 
     async fn fetch(&mut self, object: Object<'_>, is_verified: bool) -> Result<Response, Failure> {
@@ -513,6 +509,35 @@ fn wire<'a>(wire: &'a mut Option<Wire>, host: &Host, limits: Limits) -> Result<&
 mod tests {
     use super::*;
     use crate::transport::client::tests::host;
+
+    #[test]
+    fn a_failed_host_leads_to_the_next_one_and_missing_room_to_none() {
+        let image: Reference = "quay.io/a/b:v1".parse().expect("reference");
+        let sessions = ["/first", "/second"].map(|path| {
+            let anonymous = Credentials::anonymous();
+            Session::new(host(path), image.clone(), anonymous, "pull", Limits::BUNDLE)
+        });
+        let mut source = Source {
+            image,
+            sessions: Vec::from(sessions),
+        };
+        let mut attempts = Vec::new();
+        let failed = |class| Err::<(), _>(Failure::new(class, "reason"));
+        let answer = source.outcome(0, failed(PullErrorClass::NotFound), &mut attempts);
+        assert_eq!(answer, Ok(None));
+        assert_eq!(attempts.len(), 1);
+        let error = source
+            .outcome(1, failed(PullErrorClass::Storage), &mut attempts)
+            .expect_err("no room");
+        assert_eq!(error.class(), PullErrorClass::Storage);
+        assert_eq!(error.to_string(), "cannot pull image `quay.io/a/b:v1`: reason");
+        let answer = source.outcome(1, Ok("content"), &mut attempts);
+        assert_eq!(answer, Ok(Some("content")));
+        assert_eq!(
+            source.sessions[0].host.path, "/second",
+            "it is asked first from now on"
+        );
+    }
 
     #[test]
     fn urls_follow_the_configured_path_and_name_the_registry() {
