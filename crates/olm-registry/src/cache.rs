@@ -53,15 +53,6 @@ pub enum CacheError {
 }
 
 impl CacheError {
-    /// Returns whether there is no index, or one in the layout of another version of this program.
-    pub fn is_of_another_program(&self) -> bool {
-        match self {
-            Self::Open(IndexError::Version { .. }) => true,
-            Self::Open(IndexError::Read { source, .. }) => source.kind() == io::ErrorKind::NotFound,
-            _ => false,
-        }
-    }
-
     /// Returns a hint for the end of a message; `None` when the error is sufficient.
     pub fn hint(&self) -> Option<String> {
         match self {

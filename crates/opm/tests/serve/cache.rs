@@ -163,6 +163,9 @@ async fn nothing_need_be_writable() {
         std::fs::write(cache.join("digest"), "0123456789abcdef").expect("file");
         let before = files_of(&cache);
         let flag = format!("--cache-dir={}", text(&cache));
+        let enforce = "--cache-enforce-integrity";
+        let error = opm(&["serve", text(&catalog), &flag, "--cache-only", enforce]).fails();
+        assert!(error.contains("integrity check failed"), "{error}");
         let serving = Serving::start_command(without_a_writable_folder(), "serve", &[text(&catalog), &flag]);
         assert_eq!(bundles(&serving).await.len(), 2);
         let client = serving.client();
