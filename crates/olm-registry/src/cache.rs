@@ -53,15 +53,6 @@ pub enum CacheError {
 }
 
 impl CacheError {
-    /// Returns whether there is no index, or one in the layout of another version of this program.
-    pub fn is_of_another_program(&self) -> bool {
-        match self {
-            Self::Open(IndexError::Version { .. }) => true,
-            Self::Open(IndexError::Read { source, .. }) => source.kind() == io::ErrorKind::NotFound,
-            _ => false,
-        }
-    }
-
     /// Returns a hint for the end of a message; `None` when the error is sufficient.
     pub fn hint(&self) -> Option<String> {
         match self {
@@ -77,26 +68,31 @@ impl CacheError {
     }
 }
 
-/// Builds an index of `catalog` in a file without a name, which ends with the process. Without a writable
-/// file with enough room, the index is kept in memory. `near` is a cache directory that cannot be used: the
-/// file is near it, if there is room. The directory is not changed.
+/// Builds an index of `catalog` in a file without a name, which ends with the process. Without writable files
+/// with enough room, the index is built and kept in memory. `near` is a cache directory that cannot be used:
+/// the files are near it, if there is room. The directory is not changed.
 ///
 /// # Errors
 /// The catalog is invalid.
 pub fn open_temporary(catalog: &Path, near: Option<&Path>) -> Result<Index, CacheError> {
-    let file = temp_file::create(near).map_err(CacheError::Temporary)?;
-    match build_temporary(catalog, file) {
+    open_in(catalog, || temp_file::create(near))
+}
+
+/// Builds an index in files that `create` returns, or in memory if they have too little room.
+fn open_in(catalog: &Path, create: impl Fn() -> io::Result<File>) -> Result<Index, CacheError> {
+    match build_temporary(catalog, create) {
         Err(CacheError::Build(BuildError::Write(error))) => {
             tracing::warn!(%error, "cannot write the index to a temporary file, keeping it in memory");
-            let file = temp_file::in_memory().map_err(CacheError::Temporary)?;
-            build_temporary(catalog, file)
+            build_temporary(catalog, temp_file::in_memory)
         }
         built => built,
     }
 }
 
-fn build_temporary(catalog: &Path, mut file: File) -> Result<Index, CacheError> {
-    index::build_in(catalog, &mut file).map_err(CacheError::Build)?;
+fn build_temporary(catalog: &Path, create: impl Fn() -> io::Result<File>) -> Result<Index, CacheError> {
+    let mut file = create().map_err(CacheError::Temporary)?;
+    let drafts = create().map_err(CacheError::Temporary)?;
+    index::build_in(catalog, &mut file, drafts).map_err(CacheError::Build)?;
     Index::of_file(file, Path::new("temporary index")).map_err(CacheError::Open)
 }
 
@@ -109,7 +105,8 @@ pub fn open_in_memory(
     blobs: impl IntoIterator<Item = (Blob, Origin)>,
 ) -> Result<(Index, Faults), CacheError> {
     let mut file = temp_file::in_memory().map_err(CacheError::Temporary)?;
-    let faults = index::build_of_blobs(blobs, &mut file).map_err(CacheError::Build)?;
+    let drafts = temp_file::in_memory().map_err(CacheError::Temporary)?;
+    let faults = index::build_of_blobs(blobs, &mut file, drafts).map_err(CacheError::Build)?;
     let index = Index::of_file(file, Path::new("index in memory")).map_err(CacheError::Open)?;
     Ok((index, faults))
 }
@@ -157,3 +154,6 @@ pub fn open_or_build(catalog: &Path, cache_dir: &Path) -> Result<Index, CacheErr
     index::build(catalog, &path).map_err(CacheError::Build)?;
     Index::open(&path).map_err(CacheError::Open)
 }
+
+#[cfg(test)]
+mod tests;

@@ -5,7 +5,7 @@
 use go_compat::json::{self, Html};
 use olm_fbc::bundle_object;
 use olm_fbc::property::{self, CsvMetadata, Typed, kinds};
-use olm_fbc::schema::{self, ChannelEntry, RelatedImage};
+use olm_fbc::schema::{self, ChannelEntry};
 use serde_json::Value;
 
 use crate::proto;
@@ -19,8 +19,9 @@ pub struct Converted {
     pub common: proto::Bundle,
     /// `csvJson` and `object` only.
     pub content: proto::Bundle,
-    /// Set if the content must be built from the CSV metadata, which needs the package.
-    pub metadata: Option<CsvMetadata>,
+    /// CSV of a bundle that carries CSV metadata instead of manifests. It needs the package, see
+    /// [`content_of_draft`].
+    pub draft: Option<Value>,
 }
 
 /// Converts a bundle. Faults are left to validation. A property that does not fit its type is passed on
@@ -36,16 +37,19 @@ pub fn bundle(bundle: &schema::Bundle) -> Converted {
         },
         ..Converted::default()
     };
+    let mut metadata = None;
     for property in &bundle.properties {
-        add(&mut out, property);
+        add(&mut out, &mut metadata, property);
     }
-    if !out.content.csv_json.is_empty() {
-        out.metadata = None;
+    if out.content.csv_json.is_empty() {
+        let version = &out.common.version;
+        out.draft =
+            metadata.map(|metadata| csv::draft(&bundle.name, version, &metadata, &bundle.related_images));
     }
     out
 }
 
-fn add(out: &mut Converted, property: &property::Property) {
+fn add(out: &mut Converted, metadata: &mut Option<CsvMetadata>, property: &property::Property) {
     let common = &mut out.common;
     match property.parse() {
         Ok(Typed::Gvk(gvk)) => common.provided_apis.push(api(gvk)),
@@ -67,8 +71,8 @@ fn add(out: &mut Converted, property: &property::Property) {
             }
             return;
         }
-        Ok(Typed::CsvMetadata(metadata)) => {
-            out.metadata.get_or_insert(*metadata);
+        Ok(Typed::CsvMetadata(found)) => {
+            metadata.get_or_insert(*found);
             return;
         }
         _ => {}
@@ -86,20 +90,18 @@ fn add_object(content: &mut proto::Bundle, text: String) {
     content.object.push(text);
 }
 
-/// Returns the content of a bundle that carries CSV metadata instead of manifests.
-pub fn content_from_metadata(
-    bundle: &str,
-    version: &str,
-    metadata: &CsvMetadata,
-    related_images: &[RelatedImage],
-    package: &schema::Package,
-    mut content: proto::Bundle,
-) -> proto::Bundle {
-    content.csv_json = csv::synthesise(bundle, version, metadata, related_images, package);
-    if content.object.is_empty() {
-        content.object.push(content.csv_json.clone());
+/// Returns the content of a bundle with a draft of its CSV. `objects` are its manifests, from
+/// [`Converted::content`].
+pub fn content_of_draft(draft: Value, mut objects: Vec<String>, package: &schema::Package) -> proto::Bundle {
+    let csv_json = csv::finish(draft, package);
+    if objects.is_empty() {
+        objects.push(csv_json.clone());
     }
-    content
+    proto::Bundle {
+        csv_json,
+        object: objects,
+        ..proto::Bundle::default()
+    }
 }
 
 /// Returns a channel's additions to a bundle, without its edges: channel, skip range, deprecation.

@@ -71,12 +71,6 @@ impl UpstreamError {
     }
 }
 
-/// Returns whether `cache_dir` has a cache in upstream's layout, by whatever program it was written.
-pub fn is_present(cache_dir: &Path) -> bool {
-    let has = |name: &str| cache_dir.join(name).exists();
-    has(DATABASE) || (has(FOLDER) && has(DIGEST))
-}
-
 /// Writes `index` to `cache_dir` in upstream's layout, unless it is there already. `catalog` is the source of
 /// the index; descriptions and icons are only there. A database of upstream's is removed, because upstream
 /// would prefer it although it may be older.

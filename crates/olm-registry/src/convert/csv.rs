@@ -55,28 +55,20 @@ const ICON: Fieldset = &[("base64data", Text, Always), ("mediatype", Text, Alway
 
 const IMAGE: Fieldset = &[("name", Text, Always), ("image", Text, Always)];
 
-/// Returns the CSV as JSON text. Its icon, and its description if the bundle has none, are the package's. Its install strategy is an empty deployment strategy, as readers expect one.
-pub(super) fn synthesise(
+/// Returns the CSV without the parts of its package, for [`finish`]. Its install strategy is an empty
+/// deployment strategy, as readers expect one.
+pub(super) fn draft(
     name: &str,
     version: &str,
     metadata: &CsvMetadata,
     related_images: &[RelatedImage],
-    package: &Package,
-) -> String {
+) -> Value {
     let field = |name: &str| metadata.get(name).cloned().unwrap_or_default();
-    let description = match field("description") {
-        Value::String(own) if !own.is_empty() => own,
-        _ => package.description.clone(),
-    };
-    let icon = package
-        .icon
-        .as_ref()
-        .map(|icon| json!([{"base64data": icon.base64data, "mediatype": icon.mediatype}]));
     let related_images: Value = related_images
         .iter()
         .map(|related| json!({"name": related.name, "image": related.image}))
         .collect();
-    let csv = json!({
+    json!({
         "apiVersion": "operators.coreos.com/v1alpha1",
         "kind": olm_fbc::manifest::CSV_KIND,
         "metadata": {"name": name, "labels": field("labels"), "annotations": field("annotations")},
@@ -89,18 +81,29 @@ pub(super) fn synthesise(
             "nativeAPIs": field("nativeAPIs"),
             "minKubeVersion": field("minKubeVersion"),
             "displayName": field("displayName"),
-            "description": description,
+            "description": field("description"),
             "keywords": field("keywords"),
             "maintainers": field("maintainers"),
             "provider": field("provider"),
             "links": field("links"),
-            "icon": icon,
             "installModes": field("installModes"),
             "cleanup": {"enabled": false},
             "relatedImages": related_images,
         },
         "status": {"cleanup": {}},
-    });
+    })
+}
+
+/// Returns the CSV of a [`draft`] as JSON text. Its icon, and its description if the bundle has none, are the
+/// package's.
+pub(super) fn finish(mut draft: Value, package: &Package) -> String {
+    let spec = &mut draft["spec"];
+    if spec["description"].as_str().is_none_or(str::is_empty) {
+        spec["description"] = json!(package.description);
+    }
+    if let Some(icon) = &package.icon {
+        spec["icon"] = json!([{"base64data": icon.base64data, "mediatype": icon.mediatype}]);
+    }
     // A JSON tree always has a JSON form.
-    json::encode(&Shaped(Object(CSV), &csv), Html::Escaped).unwrap_or_default()
+    json::encode(&Shaped(Object(CSV), &draft), Html::Escaped).unwrap_or_default()
 }

@@ -9,6 +9,13 @@ fn converted(value: Value) -> Converted {
     bundle(&blob)
 }
 
+/// Returns the content of a bundle with CSV metadata.
+fn finished(blob: Value, package: &schema::Package) -> proto::Bundle {
+    let converted = converted(blob);
+    let draft = converted.draft.expect("draft");
+    content_of_draft(draft, converted.content.object, package)
+}
+
 fn blob(properties: &Value) -> Value {
     json!({"schema": "olm.bundle", "name": "p.v1", "package": "p", "image": "i", "properties": properties})
 }
@@ -65,15 +72,16 @@ fn properties_become_apis_and_dependencies() {
     );
     assert_eq!(converted.content.csv_json, r#"{"kind":"ClusterServiceVersion"}"#);
     assert_eq!(converted.content.object.len(), 2);
-    assert_eq!(converted.metadata, None);
+    assert_eq!(converted.draft, None);
 }
 
 #[test]
 fn a_csv_is_made_from_metadata() {
-    let converted = converted(blob(&json!([
+    let mut blob = blob(&json!([
         {"type": "olm.package", "value": {"packageName": "p", "version": "1.0.0"}},
         {"type": "olm.csv.metadata", "value": {"displayName": "P", "annotations": {"a": "b"}, "keywords": ["k"]}},
-    ])));
+    ]));
+    blob["relatedImages"] = json!([{"name": "n", "image": "j"}]);
     let package = schema::Package {
         icon: Some(schema::Icon {
             base64data: "aWNvbg==".into(),
@@ -83,19 +91,7 @@ fn a_csv_is_made_from_metadata() {
         description: "about".into(),
         ..schema::Package::default()
     };
-    let images = [RelatedImage {
-        name: "n".into(),
-        image: "j".into(),
-        ..RelatedImage::default()
-    }];
-    let content = content_from_metadata(
-        "p.v1",
-        "1.0.0",
-        &converted.metadata.expect("metadata"),
-        &images,
-        &package,
-        converted.content,
-    );
+    let content = finished(blob, &package);
     assert_eq!(content.object, std::slice::from_ref(&content.csv_json));
     // The text that upstream prints.
     assert_eq!(
@@ -113,7 +109,7 @@ fn a_csv_is_made_from_metadata() {
 
 #[test]
 fn a_csv_made_from_metadata_has_what_the_types_of_a_csv_have() {
-    let converted = converted(blob(&json!([
+    let blob = blob(&json!([
         {"type": "olm.package", "value": {"packageName": "p", "version": "1.0.0"}},
         {"type": "olm.csv.metadata", "value": {
             "DisplayName": "<P>", "unknown": 1, "keywords": [], "links": [{"URL": "u", "x": 1}, {}], "annotations": {"b": "2", "a": null},
@@ -121,15 +117,8 @@ fn a_csv_made_from_metadata_has_what_the_types_of_a_csv_have() {
             "crdDescriptions": {"Owned": [{"kind": "K", "specDescriptors": [{"value": null, "x-descriptors": ["x"]}], "resources": []}]},
             "apiServiceDefinitions": {"required": [{"containerPort": 0}, {"containerPort": 443, "group": "g"}], "owned": []},
         }},
-    ])));
-    let content = content_from_metadata(
-        "p.v1",
-        "1.0.0",
-        &converted.metadata.expect("metadata"),
-        &[],
-        &schema::Package::default(),
-        converted.content,
-    );
+    ]));
+    let content = finished(blob, &schema::Package::default());
     for part in [
         r#""metadata":{"name":"p.v1","annotations":{"a":"","b":"2"}}"#,
         r#""displayName":"\u003cP\u003e","provider":{},"links":[{"url":"u"},{}],"#,
@@ -177,8 +166,8 @@ fn what_does_not_fit_is_passed_on_or_left_out() {
         .collect();
     assert_eq!(kinds, ["olm.package", "olm.package", "olm.label"]);
     assert_eq!(bundle.common.properties[2].value, r#""no object""#);
-    let metadata = bundle.metadata.expect("metadata");
-    assert_eq!(metadata.get("displayName"), Some(&json!("first")));
+    let draft = bundle.draft.expect("draft");
+    assert_eq!(draft["spec"]["displayName"], "first");
     assert!(bundle.content.object.is_empty());
 }
 

@@ -2,17 +2,17 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::{self, BufWriter, IntoInnerError, Read as _, Seek as _, SeekFrom, Write};
+use std::io::{self, BufReader, BufWriter, IntoInnerError, Seek as _, SeekFrom, Write};
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 
 use olm_fbc::channel::Graph;
 use olm_fbc::load::{self, LoadError, Origin};
-use olm_fbc::property::{Property, kinds};
 use olm_fbc::schema::{Blob, Bundle, ChannelEntry, Other};
 use olm_fbc::schema_name;
 use olm_fbc::validate::{Checker, Faults, Model};
 use prost::Message as _;
+use serde_json::{Deserializer, Value};
 
 use super::{
     BundleRecord, CatalogDigest, ChannelRecord, DigestError, Directory, EntryRecord, HEADER_BYTES, Header,
@@ -49,19 +49,20 @@ pub fn build(root: &Path, path: &Path) -> Result<(), BuildError> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     let folder = folder.unwrap_or(Path::new("."));
     let mut file = tempfile::Builder::new().prefix(".index-").tempfile_in(folder)?;
-    build_in(root, file.as_file_mut())?;
+    build_in(root, file.as_file_mut(), temp_file::create(Some(folder))?)?;
     make_readable(file.as_file())?;
     file.persist(path).map_err(|error| error.error)?;
     Ok(())
 }
 
-/// Builds the index of the catalog below `root` in an empty file.
+/// Builds the index of the catalog below `root` in an empty file. `drafts` is another empty file, for text
+/// that is only needed until the end of the build.
 ///
 /// # Errors
-/// See [`build`]; the file is then unusable.
-pub fn build_in(root: &Path, file: &mut File) -> Result<(), BuildError> {
+/// See [`build`]; the index is then unusable.
+pub fn build_in(root: &Path, file: &mut File, drafts: File) -> Result<(), BuildError> {
     let digest = catalog_digest(root).map_err(BuildError::Digest)?;
-    let mut builder = Builder::new(file)?;
+    let mut builder = Builder::new(file, drafts)?;
     let mut checker = Checker::default();
     load::read(root, |blob, origin| -> Result<(), BuildError> {
         match blob {
@@ -95,16 +96,18 @@ fn add(
     Ok(())
 }
 
-/// Builds the index of a catalog in memory, each blob with its origin for messages, in an empty file. Its
-/// digest is all zeros. Broken rules of file-based catalogs do not prevent serving: they are returned.
+/// Builds the index of a catalog in memory, each blob with its origin for messages. The files are as for
+/// [`build_in`]. The digest is all zeros. Broken rules of file-based catalogs do not prevent serving: they
+/// are returned.
 ///
 /// # Errors
-/// The file cannot be written; it is then unusable.
+/// A file cannot be written; the index is then unusable.
 pub fn build_of_blobs(
     blobs: impl IntoIterator<Item = (Blob, Origin)>,
     file: &mut File,
+    drafts: File,
 ) -> Result<Faults, BuildError> {
-    let mut builder = Builder::new(file)?;
+    let mut builder = Builder::new(file, drafts)?;
     let mut checker = Checker::default();
     for (blob, origin) in blobs {
         add(&mut builder, &mut checker, &blob, &origin)?;
@@ -127,15 +130,14 @@ struct Builder<'a> {
     directory: Directory,
     /// Positions of bundles by package and name.
     bundles: BTreeMap<(String, String), u32>,
-    /// Bundles whose content needs the package, which may follow later. They are kept in a temporary file.
-    pending: Vec<(u32, Span)>,
-    pending_file: Option<File>,
-    pending_end: u64,
+    /// A line of JSON for each bundle whose content needs the package, which may follow later: number of the
+    /// bundle, name of the package, draft of the CSV, other manifests.
+    drafts: BufWriter<File>,
     schemas: BTreeMap<(String, String), Vec<Span>>,
 }
 
 impl<'a> Builder<'a> {
-    fn new(file: &'a mut File) -> Result<Self, BuildError> {
+    fn new(file: &'a mut File, drafts: File) -> Result<Self, BuildError> {
         file.seek(SeekFrom::Start(HEADER_BYTES))?;
         Ok(Self {
             out: BufWriter::with_capacity(1 << 16, file),
@@ -143,9 +145,7 @@ impl<'a> Builder<'a> {
             checksum: crc32fast::Hasher::new(),
             directory: Directory::default(),
             bundles: BTreeMap::new(),
-            pending: Vec::new(),
-            pending_file: None,
-            pending_end: 0,
+            drafts: BufWriter::new(drafts),
             schemas: BTreeMap::new(),
         })
     }
@@ -166,8 +166,10 @@ impl<'a> Builder<'a> {
         let converted = convert::bundle(bundle);
         let number = u32::try_from(self.directory.bundles.len()).map_err(io::Error::other)?;
         let common = self.write(&converted.common)?;
-        let content = if converted.metadata.is_some() {
-            self.put_aside(number, bundle)?;
+        let content = if let Some(draft) = &converted.draft {
+            let line = (number, &bundle.package, draft, &converted.content.object);
+            serde_json::to_writer(&mut self.drafts, &line).map_err(io::Error::from)?;
+            self.drafts.write_all(b"\n")?;
             Span::default()
         } else {
             self.write(&converted.content)?
@@ -180,36 +182,6 @@ impl<'a> Builder<'a> {
         });
         self.bundles
             .insert((bundle.package.clone(), bundle.name.clone()), number);
-        Ok(())
-    }
-
-    fn put_aside(&mut self, number: u32, bundle: &Bundle) -> Result<(), BuildError> {
-        let slim = Bundle {
-            properties: bundle
-                .properties
-                .iter()
-                .filter(|property| {
-                    matches!(
-                        property.kind.as_str(),
-                        kinds::PACKAGE | kinds::CSV_METADATA | kinds::BUNDLE_OBJECT
-                    )
-                })
-                .map(|property| Property::new(property.kind.clone(), property.value.clone()))
-                .collect(),
-            ..bundle.clone()
-        };
-        let text = serde_json::to_vec(&slim).map_err(io::Error::from)?;
-        let file = match &mut self.pending_file {
-            Some(file) => file,
-            none => none.insert(temp_file::create(None)?),
-        };
-        file.write_all(&text)?;
-        let span = Span {
-            offset: self.pending_end,
-            length: text.len() as u64,
-        };
-        self.pending_end += span.length;
-        self.pending.push((number, span));
         Ok(())
     }
 
@@ -228,7 +200,7 @@ impl<'a> Builder<'a> {
     }
 
     fn finish(mut self, model: &Model, digest: CatalogDigest) -> Result<(), BuildError> {
-        self.write_pending(model)?;
+        self.finish_drafts(model)?;
         self.write_entries(model)?;
         for (name, package) in &model.packages {
             self.directory
@@ -258,33 +230,19 @@ impl<'a> Builder<'a> {
         Ok(file.write_all_at(&header.encode(), 0)?)
     }
 
-    fn write_pending(&mut self, model: &Model) -> Result<(), BuildError> {
-        let Some(mut file) = self.pending_file.take() else {
-            return Ok(());
-        };
-        file.seek(SeekFrom::Start(0))?;
-        for (number, span) in std::mem::take(&mut self.pending) {
-            let mut text = Vec::new();
-            (&mut file).take(span.length).read_to_end(&mut text)?;
-            let value = serde_json::from_slice(&text).map_err(io::Error::from)?;
-            let Ok(Blob::Bundle(bundle)) = Blob::from_value(value) else {
+    /// Writes the content of the bundles that waited for their package. A bundle without one gets no content.
+    fn finish_drafts(&mut self, model: &Model) -> Result<(), BuildError> {
+        self.drafts.flush()?;
+        let mut file = self.drafts.get_ref().try_clone()?;
+        file.rewind()?;
+        let lines = Deserializer::from_reader(BufReader::new(file));
+        for line in lines.into_iter::<(u32, String, Value, Vec<String>)>() {
+            let (number, package, draft, objects) = line.map_err(io::Error::from)?;
+            let Some(package) = model.packages.get(&package) else {
                 continue;
             };
-            let converted = convert::bundle(&bundle);
-            let (Some(metadata), Some(package)) = (converted.metadata, model.packages.get(&bundle.package))
-            else {
-                continue;
-            };
-            let content = convert::content_from_metadata(
-                &bundle.name,
-                &converted.common.version,
-                &metadata,
-                &bundle.related_images,
-                &package.package,
-                converted.content,
-            );
-            let span = self.write(&content)?;
-            self.directory.bundles[number as usize].content = span;
+            let content = self.write(&convert::content_of_draft(draft, objects, &package.package))?;
+            self.directory.bundles[number as usize].content = content;
         }
         Ok(())
     }

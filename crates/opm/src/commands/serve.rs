@@ -131,7 +131,7 @@ fn prepare(args: &ServeArgs) -> anyhow::Result<Index> {
     match cache::open_or_build(catalog, cache_dir) {
         Err(error) if error.is_of_cache_directory() && !args.cache_only => {
             let why = "the cache cannot be written; building one for this run";
-            build_near(catalog, cache_dir, Some(&error.to_string()), why)
+            build_near(catalog, cache_dir, &error.to_string(), why)
         }
         opened => {
             let index = opened.map_err(not_loaded)?;
@@ -144,8 +144,8 @@ fn prepare(args: &ServeArgs) -> anyhow::Result<Index> {
 }
 
 /// Builds an index for this run, near a cache that is not used, and logs `why` with the cache's error.
-fn build_near(catalog: &Path, cache_dir: &Path, error: Option<&str>, why: &str) -> anyhow::Result<Index> {
-    tracing::warn!(cache = %cache_dir.display(), error = error.map(tracing::field::display), "{why}");
+fn build_near(catalog: &Path, cache_dir: &Path, error: &str, why: &str) -> anyhow::Result<Index> {
+    tracing::warn!(cache = %cache_dir.display(), %error, "{why}");
     cache::open_temporary(catalog, Some(cache_dir)).map_err(not_loaded)
 }
 
@@ -168,20 +168,16 @@ fn open_optional(catalog: &Path, cache_dir: &Path) -> anyhow::Result<Index> {
         Err(error @ CacheError::Digest(_)) => Err(not_loaded(error)),
         Err(error) => {
             let why = "the cache cannot be used; building an index for this run";
-            build_near(catalog, cache_dir, Some(&error_chain(&error)), why)
+            build_near(catalog, cache_dir, &error_chain(&error), why)
         }
         Ok(index) => Ok(index),
     }
 }
 
-/// Opens the cache, or builds an index for this run if another program made the cache. Catalog images contain caches of the `opm`
-/// they were built with, and this program must start with them.
+/// Opens the cache, which must be valid. A cache of upstream's `opm` is not: it has no index. Neither the Dockerfile that upstream's
+/// `opm` generates nor OLM sets this flag.
 fn open_enforced(catalog: &Path, cache_dir: &Path) -> anyhow::Result<Index> {
     match cache::open_checked(catalog, cache_dir) {
-        Err(error) if error.is_of_another_program() && upstream::is_present(cache_dir) => {
-            let why = "the cache was made by another program; building one for this run";
-            build_near(catalog, cache_dir, None, why)
-        }
         // No cache helps if the catalog itself cannot be read.
         Err(error @ CacheError::Digest(_)) => Err(hinted(error.hint(), error).context("integrity check failed")),
         opened => opened.map_err(|error| {

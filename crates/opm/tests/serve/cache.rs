@@ -163,6 +163,9 @@ async fn nothing_need_be_writable() {
         std::fs::write(cache.join("digest"), "0123456789abcdef").expect("file");
         let before = files_of(&cache);
         let flag = format!("--cache-dir={}", text(&cache));
+        let enforce = "--cache-enforce-integrity";
+        let error = opm(&["serve", text(&catalog), &flag, "--cache-only", enforce]).fails();
+        assert!(error.contains("integrity check failed"), "{error}");
         let serving = Serving::start_command(without_a_writable_folder(), "serve", &[text(&catalog), &flag]);
         assert_eq!(bundles(&serving).await.len(), 2);
         let client = serving.client();
@@ -185,6 +188,48 @@ async fn nothing_need_be_writable() {
         serves(without_a_writable_folder(), arguments, 2).await;
     }
     opm(&["serve", text(&catalog), flag, "--cache-only"]).fails();
+}
+
+/// The volume of the cache may be the only place that a pod with a read-only root can write to.
+#[test]
+fn an_index_is_built_on_the_volume_of_the_cache() {
+    let (dir, source, cache, flag) = catalog_with_cache();
+    // Metadata instead of manifests: their text is written to a second file during the build.
+    let catalog = dir.path().join("migrated");
+    let level = "--migrate-level=bundle-object-to-csv-metadata";
+    opm(&["migrate", text(&source), text(&catalog), level]).ok();
+    std::fs::create_dir(&cache).expect("folder");
+    let log = dir.path().join("log");
+    let logging = || {
+        let mut command = Command::new("sh");
+        command
+            .args(["-c", r#"exec "$0" "$@" 2>"$LOG""#, env!("CARGO_BIN_EXE_opm")])
+            .env("LOG", &log)
+            .env("TMPDIR", "/proc/no-such-folder")
+            .current_dir("/proc");
+        command
+    };
+    let logged = || std::fs::read_to_string(&log).expect("log");
+
+    let serving = Serving::start_command(logging(), "serve", &[text(&catalog), &flag, "--debug"]);
+    assert_eq!(serving.stop(), 0);
+    assert!(
+        logged().contains("building an index for this run") && !logged().contains("using memory"),
+        "{}",
+        logged()
+    );
+    assert!(files_of(&cache).is_empty(), "left alone");
+
+    let made = logging()
+        .args(["serve", text(&catalog), flag.as_str(), "--cache-only", "--debug"])
+        .status();
+    assert!(made.expect("opm runs").success(), "{}", logged());
+    assert!(
+        logged().contains("rebuilding the catalog index") && !logged().contains("using memory"),
+        "{}",
+        logged()
+    );
+    assert_eq!(files_of(&cache), ["cache", "digest", "olm-index.v1"]);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
