@@ -11,12 +11,15 @@ use crate::enumeration::list;
 /// reported.
 pub(super) const MAX_CAMPS: usize = 50;
 
-/// Bundles that a contradiction needs, with the names of their requirers. A bundle without requirers is
-/// installed and must stay.
-pub(super) type Wanted<'a> = BTreeMap<&'a BundleId, BTreeSet<Rc<str>>>;
+/// A requirer's name, with the position of the reason. One bundle may have several requirements.
+pub(super) type Requirer = (Rc<str>, usize);
+
+/// Bundles that a contradiction needs, with their requirers. A bundle without requirers is installed and must
+/// stay.
+pub(super) type Wanted<'a> = BTreeMap<&'a BundleId, BTreeSet<Requirer>>;
 
 /// The requirers that members of a group share; for a bundle without requirers, also the bundle itself.
-type Camp<'c> = (&'c BTreeSet<Rc<str>>, Option<&'c BundleId>);
+type Camp<'c> = (&'c BTreeSet<Requirer>, Option<&'c BundleId>);
 
 /// Returns members of a group of which only one may be present, each with the statement against it. The verbs
 /// say of a member that it belongs to the group: of the bundle itself, and of the others.
@@ -56,7 +59,7 @@ pub(super) fn of_group<'a>(
     found
 }
 
-/// Returns the members of other camps by the requirers that are not those of `camp` as well. Alternatives of
+/// Returns the members of other camps by the names of the requirers that `camp` does not have. Alternatives of
 /// one choice are not rivals.
 fn rivals<'c, 'a>(
     camp: &Camp<'c>,
@@ -64,7 +67,8 @@ fn rivals<'c, 'a>(
 ) -> BTreeMap<Vec<&'c str>, Vec<&'a BundleId>> {
     let mut by_wanters: BTreeMap<Vec<&'c str>, Vec<&'a BundleId>> = BTreeMap::new();
     for (other, bundles) in camps {
-        let foreign: Vec<&'c str> = other.0.difference(camp.0).map(|by| &**by).collect();
+        let mut foreign: Vec<&'c str> = other.0.difference(camp.0).map(|(by, _)| &**by).collect();
+        foreign.dedup();
         let stays = other.0.is_empty() && other != camp;
         if stays || !foreign.is_empty() {
             by_wanters.entry(foreign).or_default().extend(bundles);

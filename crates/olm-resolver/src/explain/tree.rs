@@ -1,9 +1,8 @@
 //! The reasons of a contradiction as a tree: requests, their candidates, and what rules these out.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::rc::Rc;
 
-use super::rivals::{self, Wanted};
+use super::rivals::{self, Requirer, Wanted};
 use super::statement::{Draft, Hint, SHOWN, Tree, together};
 use super::{Explanation, Failure, Hints, Reason};
 use crate::bundle_id::BundleId;
@@ -66,8 +65,8 @@ struct TreeBuilder<'a> {
 impl<'a> TreeBuilder<'a> {
     fn new(reasons: &'a [Reason]) -> Self {
         let mut builder = TreeBuilder::default();
-        for reason in reasons {
-            builder.add(reason);
+        for (position, reason) in reasons.iter().enumerate() {
+            builder.add(position, reason);
         }
         // All requirers are known only now.
         for reason in reasons {
@@ -85,7 +84,7 @@ impl<'a> TreeBuilder<'a> {
         builder
     }
 
-    fn add(&mut self, reason: &'a Reason) {
+    fn add(&mut self, position: usize, reason: &'a Reason) {
         match reason {
             Reason::SubscriptionExists { subscription, asks } => {
                 self.asked.entry(subscription).or_insert(("", &[])).0 = asks;
@@ -95,7 +94,7 @@ impl<'a> TreeBuilder<'a> {
                 candidates,
             } => {
                 self.asked.entry(subscription).or_insert(("", &[])).1 = candidates;
-                self.want(candidates, &format!("subscription {subscription}"));
+                self.want(candidates, &format!("subscription {subscription}"), position);
             }
             Reason::NotReferenced { bundle } => {
                 self.wanted.entry(bundle).or_default();
@@ -122,7 +121,7 @@ impl<'a> TreeBuilder<'a> {
                 requirement,
                 candidates,
             } => {
-                self.want(candidates, bundle.csv());
+                self.want(candidates, bundle.csv(), position);
                 let text = requirement.to_string();
                 let messages = requirement.messages().into_iter();
                 let told = messages
@@ -144,11 +143,10 @@ impl<'a> TreeBuilder<'a> {
         }
     }
 
-    fn want(&mut self, candidates: &'a [BundleId], by: &str) {
-        let by: Rc<str> = by.into();
+    fn want(&mut self, candidates: &'a [BundleId], by: &str, position: usize) {
+        let by: Requirer = (by.into(), position);
         for candidate in candidates {
-            let wanters = self.wanted.entry(candidate).or_default();
-            wanters.insert(Rc::clone(&by));
+            self.wanted.entry(candidate).or_default().insert(by.clone());
         }
     }
 

@@ -236,6 +236,53 @@ fn rivals_that_all_are_wanted_by_others_are_compared_within_a_bound() {
     }
 }
 
+#[test]
+fn candidates_of_two_requirements_of_one_bundle_are_rivals() {
+    let key = CatalogKey {
+        name: "cat".to_owned(),
+        namespace: "ns".to_owned(),
+    };
+    let bundle = |csv: &str| BundleId::of_catalog(&key, "stable", csv);
+    let (vault, old, new) = (
+        bundle("vault.v1.0.0"),
+        bundle("test.v1.0.0"),
+        bundle("test.v1.0.1"),
+    );
+    let requires = |label: &str, candidate: &BundleId| Reason::Requires {
+        bundle: vault.clone(),
+        requirement: Arc::new(Predicate::Label(label.to_owned())),
+        candidates: vec![candidate.clone()],
+    };
+    let reasons = [
+        Reason::SubscriptionExists {
+            subscription: "s".to_owned(),
+            asks: "package vault".to_owned(),
+        },
+        Reason::SubscriptionRequires {
+            subscription: "s".to_owned(),
+            candidates: vec![vault.clone()],
+        },
+        requires("has-api", &old),
+        requires("is-new", &new),
+        Reason::OnePackage {
+            package: "test".to_owned(),
+            members: vec![old.clone(), new.clone()],
+        },
+    ];
+    insta::assert_snapshot!(plain(&reasons), @r"
+    - subscription s asks for package vault
+      - vault.v1.0.0
+        - requires an operator with label: has-api
+          - test.v1.0.0
+            - is of package test, as is test.v1.0.1; only one may be installed
+              - required by vault.v1.0.0: test.v1.0.1
+        - requires an operator with label: is-new
+          - test.v1.0.1
+            - is of package test, as is test.v1.0.0; only one may be installed
+              - required by vault.v1.0.0: test.v1.0.0
+    ");
+}
+
 /// The third version is a candidate of something outside of the contradiction.
 #[test]
 fn members_that_the_contradiction_does_not_need_are_no_rivals() {
