@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
-use super::statement::{Draft, SHOWN, together};
+use super::statement::{SHOWN, Tree, together};
 use crate::bundle_id::BundleId;
 use crate::enumeration::list;
 
@@ -28,7 +28,7 @@ pub(super) fn of_group<'a>(
     group: &str,
     members: &'a [BundleId],
     wanted: &Wanted<'a>,
-) -> Vec<(&'a BundleId, Draft<'a>)> {
+) -> Vec<(&'a BundleId, Tree)> {
     let mut camps: BTreeMap<Camp<'_>, Vec<&'a BundleId>> = BTreeMap::new();
     for member in members {
         if let Some(wanters) = wanted.get(member) {
@@ -39,9 +39,9 @@ pub(super) fn of_group<'a>(
     let size: usize = camps.values().map(Vec::len).sum();
     let mut found = Vec::new();
     for (camp, bundles) in &camps {
-        let draft = if camps.len() > MAX_CAMPS {
+        let tree = if camps.len() > MAX_CAMPS {
             let text = format!("{verb} {group}, of which only one may be installed; {size} are candidates");
-            Draft::leaf(text)
+            Tree::leaf(text)
         } else {
             let by_wanters = rivals(camp, &camps);
             let all: Vec<&BundleId> = by_wanters.values().flatten().copied().collect();
@@ -49,12 +49,12 @@ pub(super) fn of_group<'a>(
                 continue;
             }
             let rivals = together(&all);
-            Draft::new(
+            Tree::new(
                 format!("{verb} {group}, as {as_well} {rivals}; only one may be installed"),
                 required_by(&by_wanters),
             )
         };
-        found.extend(bundles.iter().map(|&bundle| (bundle, draft.clone())));
+        found.extend(bundles.iter().map(|&bundle| (bundle, tree.clone())));
     }
     found
 }
@@ -78,18 +78,18 @@ fn rivals<'c, 'a>(
     by_wanters
 }
 
-fn required_by<'a>(by_wanters: &BTreeMap<Vec<&str>, Vec<&BundleId>>) -> Vec<Draft<'a>> {
+fn required_by(by_wanters: &BTreeMap<Vec<&str>, Vec<&BundleId>>) -> Vec<Tree> {
     let required = by_wanters.iter().filter(|(wanters, _)| !wanters.is_empty());
-    let mut because: Vec<Draft<'a>> = required
+    let mut because: Vec<Tree> = required
         .map(|(wanters, bundles)| {
             let wanters = list(wanters.iter().copied());
-            Draft::leaf(format!("required by {wanters}: {}", together(bundles)))
+            Tree::leaf(format!("required by {wanters}: {}", together(bundles)))
         })
         .collect();
     let more = because.len().saturating_sub(SHOWN);
     if more > 0 {
         because.truncate(SHOWN);
-        because.push(Draft::leaf(format!("{more} more are required by others")));
+        because.push(Tree::leaf(format!("{more} more are required by others")));
     }
     because
 }

@@ -6,8 +6,8 @@ use crate::explain::rivals::MAX_CAMPS;
 use crate::predicate::Predicate;
 use crate::problem::Problem;
 
-fn told(root: &Draft<'_>) -> Vec<String> {
-    root.clone().told(&Hints::new(&Problem::default())).lines()
+fn trees(reasons: &[Reason]) -> Vec<Tree> {
+    of_reasons(reasons, &Hints::new(&Problem::default()))
 }
 
 /// Returns a Subscription to a package with `depth` layers. Every bundle needs any of the next layer's
@@ -51,8 +51,8 @@ fn layers(depth: usize, width: usize) -> Vec<Reason> {
 fn a_catalog_made_to_be_followed_without_end_is_not() {
     for (depth, width) in [(12, 8), (40, 8), (3, 300), (300, 2)] {
         let reasons = layers(depth, width);
-        let roots = TreeBuilder::new(&reasons).roots(&reasons);
-        let lines = told(&roots[0]);
+        let roots = trees(&reasons);
+        let lines = roots[0].lines();
         // Each bundle is followed once, and each list of candidates has few lines.
         assert!(
             lines.len() <= 12 * depth * width,
@@ -74,8 +74,9 @@ fn a_catalog_made_to_be_followed_without_end_is_not() {
 
 /// Returns the tree of the Subscription without the origins of bundles.
 fn plain(reasons: &[Reason]) -> String {
-    let roots = TreeBuilder::new(reasons).roots(reasons);
-    told(&roots[0])
+    let roots = trees(reasons);
+    roots[0]
+        .lines()
         .join("\n")
         .replace(" (channel stable of catalog ns/cat)", "")
 }
@@ -182,9 +183,9 @@ fn halves(versions: usize) -> Vec<Reason> {
 fn rivals_of_thousands_of_versions_are_not_compared_one_with_each() {
     let versions = 20_000;
     let reasons = halves(versions);
-    let roots = TreeBuilder::new(&reasons).roots(&reasons);
+    let roots = trees(&reasons);
     assert_eq!(
-        told(&roots[0]),
+        roots[0].lines(),
         [
             "- subscription s asks for package p",
             "  - p.v0 (channel old of catalog ns/cat) and 9999 more",
@@ -227,7 +228,7 @@ fn rivals_that_all_are_wanted_by_others_are_compared_within_a_bound() {
         ),
     ] {
         let reasons = each_by_another(versions);
-        let roots = TreeBuilder::new(&reasons).roots(&reasons);
+        let roots = trees(&reasons);
         assert_eq!(roots.len(), versions);
         for root in roots {
             let text = &root.because[0].because[0].text;
@@ -288,8 +289,8 @@ fn candidates_of_two_requirements_of_one_bundle_are_rivals() {
 fn members_that_the_contradiction_does_not_need_are_no_rivals() {
     let mut reasons = each_by_another(3);
     reasons.truncate(5);
-    let roots = TreeBuilder::new(&reasons).roots(&reasons);
-    let lines = told(&roots[0]);
+    let roots = trees(&reasons);
+    let lines = roots[0].lines();
     assert!(lines[2].contains("as is p.v1 ("), "{lines:?}");
     assert!(
         lines[2].ends_with("; only one may be installed") && !lines[2].contains("p.v2"),
