@@ -1,6 +1,6 @@
 //! The reasons of a contradiction as a tree: requests, their candidates, and what rules these out.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::rivals::{self, Requirer, Wanted};
 use super::statement::{SHOWN, Tree, together};
@@ -9,9 +9,9 @@ use crate::bundle_id::BundleId;
 use crate::enumeration::list;
 use crate::predicate::Predicate;
 
-/// Maximum depth of a chain of requirements that is followed step by step. Below, only root causes are shown,
-/// so that the JSON of the tree nests less than JSON readers allow (128).
-const MAX_DEPTH: usize = 12;
+/// Maximum depth of a chain of requirements that is followed step by step. Below, only the end of one chain is
+/// shown, so that the JSON of the tree nests less than JSON readers allow (128).
+const MAX_DEPTH: usize = 25;
 
 /// What stands below a bundle that is met again.
 const TOLD: &str = "for reasons told or counted above";
@@ -282,49 +282,32 @@ impl<'b, 'a> Walk<'b, 'a> {
         let mut trees = Vec::new();
         for draft in news {
             let mut tree = draft.tree(self.hints);
-            let below = if draft.candidates.is_empty() || depth + 1 < MAX_DEPTH {
-                self.candidates(draft.candidates, depth + 1)
+            if depth + 1 < MAX_DEPTH {
+                tree.because.extend(self.candidates(draft.candidates, depth + 1));
             } else {
-                self.root_causes(draft.candidates)
-            };
-            tree.because.extend(below);
+                tree.because.extend(self.root_cause(draft.candidates));
+            }
             trees.push(tree);
         }
         trees
     }
 
-    /// Returns the ends of the chains of requirements below some candidates, however long they are.
-    fn root_causes(&mut self, candidates: &'a [BundleId]) -> Vec<Tree> {
-        let mut open: VecDeque<&'a BundleId> = candidates.iter().collect();
-        let mut causes = Vec::new();
-        let (mut omitted, mut hidden) = (0_usize, 0_usize);
-        while let Some(bundle) = open.pop_front() {
-            let news = self.news(bundle).unwrap_or_default();
-            if !self.told.insert(bundle) {
-                continue;
-            }
-            open.extend(news.iter().flat_map(|draft| draft.candidates));
-            let mut ends = news.iter().filter(|draft| draft.candidates.is_empty()).peekable();
-            if ends.peek().is_none() {
-                omitted += 1;
-            } else if causes.len() < SHOWN {
-                let because = ends.map(|draft| draft.tree(self.hints)).collect();
-                causes.push(Tree::new(format!("which leads to {}", bundle.plain()), because));
-            } else {
-                hidden += 1;
-            }
+    /// Returns the end of a chain of requirements below some candidates, however long it is.
+    fn root_cause(&mut self, mut candidates: &'a [BundleId]) -> Option<Tree> {
+        let mut end = (!candidates.is_empty()).then(|| Tree::leaf(TOLD));
+        while let Some(bundle) = candidates.iter().find(|bundle| !self.told.contains(bundle)) {
+            self.told.insert(bundle);
+            let news = self.against.get(bundle).map(Vec::as_slice).unwrap_or_default();
+            let because = news.iter().map(|draft| draft.tree(self.hints)).collect();
+            end = Some(Tree::new(format!("… which leads to {}", bundle.plain()), because));
+            // The end has none.
+            let fewest = news
+                .iter()
+                .map(|draft| draft.candidates)
+                .min_by_key(|below| below.len());
+            candidates = fewest.unwrap_or_default();
         }
-        if hidden > 0 {
-            causes.push(Tree::leaf(format!("{hidden} more root causes")));
-        }
-        match omitted {
-            _ if causes.is_empty() => vec![Tree::leaf(TOLD)],
-            0 => causes,
-            _ => {
-                let text = format!("… {omitted} more bundles in between are omitted");
-                vec![Tree::new(text, causes)]
-            }
-        }
+        end
     }
 }
 

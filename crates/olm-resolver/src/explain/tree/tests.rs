@@ -64,11 +64,16 @@ fn a_catalog_made_to_be_followed_without_end_is_not() {
             .matches("not installed, and no usable catalog offers it")
             .count();
         assert!(causes > 0, "{depth} × {width}");
-        // Past the cut each root cause is told once.
+        // Past the cut each root cause is reported once.
         if depth > MAX_DEPTH {
             assert!(causes <= SHOWN, "{depth} × {width}: {causes}");
             assert!(text.contains(TOLD), "{depth} × {width}");
+            let end = format!("… which leads to l{}-0.v1 ", depth - 1);
+            assert!(text.contains(&end), "{depth} × {width}");
         }
+        // In JSON each level of indentation is an object in a list, and readers allow 128 of them.
+        let indentation = lines.iter().map(|line| line.len() - line.trim_start().len());
+        assert!(indentation.max() < Some(120), "{depth} × {width}");
     }
 }
 
