@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
-use super::statement::{Draft, SHOWN, together};
+use super::statement::{SHOWN, Tree, together};
 use crate::bundle_id::BundleId;
 use crate::enumeration::list;
 
@@ -11,12 +11,15 @@ use crate::enumeration::list;
 /// reported.
 pub(super) const MAX_CAMPS: usize = 50;
 
-/// Bundles that a contradiction needs, with the names of their requirers. A bundle without requirers is
-/// installed and must stay.
-pub(super) type Wanted<'a> = BTreeMap<&'a BundleId, BTreeSet<Rc<str>>>;
+/// A requirer's name, with the position of the reason. One bundle may have several requirements.
+pub(super) type Requirer = (Rc<str>, usize);
+
+/// Bundles that a contradiction needs, with their requirers. A bundle without requirers is installed and must
+/// stay.
+pub(super) type Wanted<'a> = BTreeMap<&'a BundleId, BTreeSet<Requirer>>;
 
 /// The requirers that members of a group share; for a bundle without requirers, also the bundle itself.
-type Camp<'c> = (&'c BTreeSet<Rc<str>>, Option<&'c BundleId>);
+type Camp<'c> = (&'c BTreeSet<Requirer>, Option<&'c BundleId>);
 
 /// Returns members of a group of which only one may be present, each with the statement against it. The verbs
 /// say of a member that it belongs to the group: of the bundle itself, and of the others.
@@ -25,7 +28,7 @@ pub(super) fn of_group<'a>(
     group: &str,
     members: &'a [BundleId],
     wanted: &Wanted<'a>,
-) -> Vec<(&'a BundleId, Draft<'a>)> {
+) -> Vec<(&'a BundleId, Tree)> {
     let mut camps: BTreeMap<Camp<'_>, Vec<&'a BundleId>> = BTreeMap::new();
     for member in members {
         if let Some(wanters) = wanted.get(member) {
@@ -36,9 +39,9 @@ pub(super) fn of_group<'a>(
     let size: usize = camps.values().map(Vec::len).sum();
     let mut found = Vec::new();
     for (camp, bundles) in &camps {
-        let draft = if camps.len() > MAX_CAMPS {
+        let tree = if camps.len() > MAX_CAMPS {
             let text = format!("{verb} {group}, of which only one may be installed; {size} are candidates");
-            Draft::leaf(text)
+            Tree::leaf(text)
         } else {
             let by_wanters = rivals(camp, &camps);
             let all: Vec<&BundleId> = by_wanters.values().flatten().copied().collect();
@@ -46,17 +49,17 @@ pub(super) fn of_group<'a>(
                 continue;
             }
             let rivals = together(&all);
-            Draft::new(
+            Tree::new(
                 format!("{verb} {group}, as {as_well} {rivals}; only one may be installed"),
                 required_by(&by_wanters),
             )
         };
-        found.extend(bundles.iter().map(|&bundle| (bundle, draft.clone())));
+        found.extend(bundles.iter().map(|&bundle| (bundle, tree.clone())));
     }
     found
 }
 
-/// Returns the members of other camps by the requirers that are not those of `camp` as well. Alternatives of
+/// Returns the members of other camps by the names of the requirers that `camp` does not have. Alternatives of
 /// one choice are not rivals.
 fn rivals<'c, 'a>(
     camp: &Camp<'c>,
@@ -64,7 +67,8 @@ fn rivals<'c, 'a>(
 ) -> BTreeMap<Vec<&'c str>, Vec<&'a BundleId>> {
     let mut by_wanters: BTreeMap<Vec<&'c str>, Vec<&'a BundleId>> = BTreeMap::new();
     for (other, bundles) in camps {
-        let foreign: Vec<&'c str> = other.0.difference(camp.0).map(|by| &**by).collect();
+        let mut foreign: Vec<&'c str> = other.0.difference(camp.0).map(|(by, _)| &**by).collect();
+        foreign.dedup();
         let stays = other.0.is_empty() && other != camp;
         if stays || !foreign.is_empty() {
             by_wanters.entry(foreign).or_default().extend(bundles);
@@ -74,18 +78,18 @@ fn rivals<'c, 'a>(
     by_wanters
 }
 
-fn required_by<'a>(by_wanters: &BTreeMap<Vec<&str>, Vec<&BundleId>>) -> Vec<Draft<'a>> {
+fn required_by(by_wanters: &BTreeMap<Vec<&str>, Vec<&BundleId>>) -> Vec<Tree> {
     let required = by_wanters.iter().filter(|(wanters, _)| !wanters.is_empty());
-    let mut because: Vec<Draft<'a>> = required
+    let mut because: Vec<Tree> = required
         .map(|(wanters, bundles)| {
             let wanters = list(wanters.iter().copied());
-            Draft::leaf(format!("required by {wanters}: {}", together(bundles)))
+            Tree::leaf(format!("required by {wanters}: {}", together(bundles)))
         })
         .collect();
     let more = because.len().saturating_sub(SHOWN);
     if more > 0 {
         because.truncate(SHOWN);
-        because.push(Draft::leaf(format!("{more} more are required by others")));
+        because.push(Tree::leaf(format!("{more} more are required by others")));
     }
     because
 }

@@ -3,10 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Hints, Lack};
 use crate::bundle_id::BundleId;
-use crate::predicate::Predicate;
-use crate::problem::Subscription;
 
 /// Maximum statements of one kind that are shown one by one; the rest are counted.
 pub(super) const SHOWN: usize = 4;
@@ -22,79 +19,14 @@ pub struct Tree {
 }
 
 impl Tree {
+    pub(super) fn new(text: impl Into<String>, because: Vec<Tree>) -> Self {
+        let text = text.into();
+        Tree { text, because }
+    }
+
     /// Returns a statement without reasons.
     pub(crate) fn leaf(text: impl Into<String>) -> Self {
-        Tree {
-            text: text.into(),
-            because: Vec::new(),
-        }
-    }
-}
-
-/// A statement of a tree before it is cut. Hints are computed once it is known which statements are shown.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) struct Draft<'a> {
-    pub(super) text: String,
-    pub(super) because: Vec<Draft<'a>>,
-    /// The bundles that meet a requirement. What rules them out is added to `because` where the statement is
-    /// shown.
-    pub(super) candidates: &'a [BundleId],
-    pub(super) hint: Option<Hint<'a>>,
-}
-
-/// Subject of a hint.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Hint<'a> {
-    /// The missing object of a Subscription.
-    Lack(Lack, &'a Subscription),
-    /// An unmet requirement.
-    Requirement(&'a Predicate),
-}
-
-impl<'a> Draft<'a> {
-    pub(super) fn new(text: impl Into<String>, because: Vec<Draft<'a>>) -> Self {
-        Draft {
-            text: text.into(),
-            because,
-            candidates: &[],
-            hint: None,
-        }
-    }
-
-    pub(super) fn leaf(text: impl Into<String>) -> Self {
         Self::new(text, Vec::new())
-    }
-
-    pub(super) fn hinted(text: impl Into<String>, hint: Hint<'a>) -> Self {
-        Draft {
-            hint: Some(hint),
-            ..Self::leaf(text)
-        }
-    }
-
-    pub(super) fn told(self, hints: &Hints) -> Tree {
-        let Draft {
-            mut text,
-            because,
-            hint,
-            ..
-        } = self;
-        let mut because: Vec<Tree> = because.into_iter().map(|draft| draft.told(hints)).collect();
-        match hint {
-            None => {}
-            Some(Hint::Lack(lack, asked)) => {
-                because.extend(hints.of_lack(lack, asked).into_iter().map(Tree::leaf));
-            }
-            Some(Hint::Requirement(requirement)) => {
-                let near = hints.near(requirement);
-                text.push_str(": ");
-                text.push_str(&match near.as_slice() {
-                    [] => "add a catalog that does".to_owned(),
-                    near => near.join("; "),
-                });
-            }
-        }
-        Tree { text, because }
     }
 }
 

@@ -1,17 +1,17 @@
 //! The reasons of a contradiction as a tree: requests, their candidates, and what rules these out.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::rc::Rc;
+use std::collections::{BTreeMap, BTreeSet};
 
-use super::rivals::{self, Wanted};
-use super::statement::{Draft, Hint, SHOWN, Tree, together};
+use super::rivals::{self, Requirer, Wanted};
+use super::statement::{SHOWN, Tree, together};
 use super::{Explanation, Failure, Hints, Reason};
 use crate::bundle_id::BundleId;
 use crate::enumeration::list;
+use crate::predicate::Predicate;
 
-/// Maximum depth of a chain of requirements that is followed step by step. Below, only root causes are shown,
-/// so that the JSON of the tree nests less than JSON readers allow (128).
-const MAX_DEPTH: usize = 12;
+/// Maximum depth of a chain of requirements that is followed step by step. Below, only the end of one chain is
+/// shown, so that the JSON of the tree nests less than JSON readers allow (128).
+const MAX_DEPTH: usize = 25;
 
 /// What stands below a bundle that is met again.
 const TOLD: &str = "for reasons told or counted above";
@@ -49,8 +49,34 @@ impl Explanation {
 }
 
 fn of_reasons(reasons: &[Reason], hints: &Hints) -> Vec<Tree> {
-    let roots = TreeBuilder::new(reasons).roots(reasons);
-    roots.into_iter().map(|root| root.told(hints)).collect()
+    TreeBuilder::new(reasons).roots(reasons, hints)
+}
+
+/// A statement against a bundle. Hints and the reasons against candidates are added where it is shown.
+#[derive(PartialEq)]
+struct Draft<'a> {
+    text: String,
+    because: Vec<Tree>,
+    /// The bundles that meet a requirement.
+    candidates: &'a [BundleId],
+    /// A requirement that no bundle meets.
+    unmet: Option<&'a Predicate>,
+}
+
+impl Draft<'_> {
+    /// Returns the statement with hints, but without the reasons against candidates.
+    fn tree(&self, hints: &Hints) -> Tree {
+        let mut tree = Tree::new(&self.text, self.because.clone());
+        if let Some(requirement) = self.unmet {
+            let near = match hints.near(requirement).as_slice() {
+                [] => "add a catalog that does".to_owned(),
+                near => near.join("; "),
+            };
+            let text = format!("not installed, and no usable catalog offers it: {near}");
+            tree.because.push(Tree::leaf(text));
+        }
+        tree
+    }
 }
 
 /// The reasons by their subject.
@@ -66,8 +92,8 @@ struct TreeBuilder<'a> {
 impl<'a> TreeBuilder<'a> {
     fn new(reasons: &'a [Reason]) -> Self {
         let mut builder = TreeBuilder::default();
-        for reason in reasons {
-            builder.add(reason);
+        for (position, reason) in reasons.iter().enumerate() {
+            builder.add(position, reason);
         }
         // All requirers are known only now.
         for reason in reasons {
@@ -78,14 +104,14 @@ impl<'a> TreeBuilder<'a> {
                 }
                 _ => continue,
             };
-            for (member, draft) in rivals::of_group(verbs, &group, members, &builder.wanted) {
-                builder.object(member, draft);
+            for (member, tree) in rivals::of_group(verbs, &group, members, &builder.wanted) {
+                builder.object(member, tree);
             }
         }
         builder
     }
 
-    fn add(&mut self, reason: &'a Reason) {
+    fn add(&mut self, position: usize, reason: &'a Reason) {
         match reason {
             Reason::SubscriptionExists { subscription, asks } => {
                 self.asked.entry(subscription).or_insert(("", &[])).0 = asks;
@@ -95,68 +121,74 @@ impl<'a> TreeBuilder<'a> {
                 candidates,
             } => {
                 self.asked.entry(subscription).or_insert(("", &[])).1 = candidates;
-                self.want(candidates, &format!("subscription {subscription}"));
+                self.want(candidates, &format!("subscription {subscription}"), position);
             }
             Reason::NotReferenced { bundle } => {
                 self.wanted.entry(bundle).or_default();
             }
             Reason::Deprecated { bundle } => {
-                self.object(bundle, Draft::leaf("is deprecated by its catalog"));
+                self.object(bundle, Tree::leaf("is deprecated by its catalog"));
             }
             Reason::RuntimeConstraint { bundle, message } => {
                 let text = format!("does not meet a constraint of the cluster: {message}");
-                self.object(bundle, Draft::leaf(text));
+                self.object(bundle, Tree::leaf(text));
             }
-            Reason::Held { bundle, message, .. } => self.object(bundle, Draft::leaf(format!("is {message}"))),
+            Reason::Held { bundle, message, .. } => self.object(bundle, Tree::leaf(format!("is {message}"))),
             Reason::Excluded { bundle, cause } => {
-                self.object(bundle, Draft::leaf(format!("cannot be used: {cause}")));
+                self.object(bundle, Tree::leaf(format!("cannot be used: {cause}")));
             }
             Reason::Replaces { upgrade, installed } => {
                 let text = format!("would replace {}, which is needed", installed.plain());
-                self.object(upgrade, Draft::leaf(text));
+                self.object(upgrade, Tree::leaf(text));
                 let text = format!("would be replaced by {}, which is needed", upgrade.plain());
-                self.object(installed, Draft::leaf(text));
+                self.object(installed, Tree::leaf(text));
             }
             Reason::Requires {
                 bundle,
                 requirement,
                 candidates,
             } => {
-                self.want(candidates, bundle.csv());
+                self.want(candidates, bundle.csv(), position);
                 let text = requirement.to_string();
                 let messages = requirement.messages().into_iter();
                 let told = messages
                     .filter(|message| !text.contains(*message))
                     .map(|message| format!(" ({message})"))
                     .collect::<String>();
-                let mut because = Vec::new();
-                if candidates.is_empty() {
-                    let text = "not installed, and no usable catalog offers it";
-                    because.push(Draft::hinted(text, Hint::Requirement(requirement)));
-                }
                 let draft = Draft {
+                    text: format!("requires an operator {text}{told}"),
+                    because: Vec::new(),
                     candidates,
-                    ..Draft::new(format!("requires an operator {text}{told}"), because)
+                    unmet: candidates.is_empty().then_some(&**requirement),
                 };
-                self.object(bundle, draft);
+                self.against.entry(bundle).or_default().push(draft);
             }
             Reason::SubscriptionInvalid { .. } | Reason::OneProvider { .. } | Reason::OnePackage { .. } => {}
         }
     }
 
-    fn want(&mut self, candidates: &'a [BundleId], by: &str) {
-        let by: Rc<str> = by.into();
+    fn want(&mut self, candidates: &'a [BundleId], by: &str, position: usize) {
+        let by: Requirer = (by.into(), position);
         for candidate in candidates {
-            let wanters = self.wanted.entry(candidate).or_default();
-            wanters.insert(Rc::clone(&by));
+            self.wanted.entry(candidate).or_default().insert(by.clone());
         }
     }
 
-    fn object(&mut self, bundle: &'a BundleId, draft: Draft<'a>) {
-        self.against.entry(bundle).or_default().push(draft);
+    fn object(&mut self, bundle: &'a BundleId, Tree { text, because }: Tree) {
+        self.against.entry(bundle).or_default().push(Draft {
+            text,
+            because,
+            candidates: &[],
+            unmet: None,
+        });
     }
 
-    fn roots(&self, reasons: &'a [Reason]) -> Vec<Draft<'a>> {
+    fn roots(&self, reasons: &'a [Reason], hints: &Hints) -> Vec<Tree> {
+        let walk = || Walk {
+            against: &self.against,
+            hints,
+            told: BTreeSet::new(),
+        };
         let mut roots = Vec::new();
         for reason in reasons {
             match reason {
@@ -166,14 +198,15 @@ impl<'a> TreeBuilder<'a> {
                     lack,
                     asked,
                 } => {
+                    let because = hints.of_lack(*lack, asked).into_iter().map(Tree::leaf);
                     let text = format!("subscription {subscription}: {text}");
-                    roots.push(Draft::hinted(text, Hint::Lack(*lack, asked)));
+                    roots.push(Tree::new(text, because.collect()));
                 }
                 Reason::NotReferenced { bundle } => {
                     let csv = bundle.csv();
-                    roots.push(Draft::new(
+                    roots.push(Tree::new(
                         format!("{csv} is installed without a subscription, so OLM may not replace it"),
-                        self.walk().why_not(bundle, 0),
+                        walk().why_not(bundle, 0),
                     ));
                 }
                 _ => {}
@@ -182,27 +215,20 @@ impl<'a> TreeBuilder<'a> {
         for (subscription, (asks, candidates)) in &self.asked {
             // A Subscription without involved candidates only accompanies the one with the reason.
             if !asks.is_empty() && !candidates.is_empty() {
-                roots.push(Draft::new(
+                roots.push(Tree::new(
                     format!("subscription {subscription} asks for {asks}"),
-                    self.walk().candidates(candidates, 0),
+                    walk().candidates(candidates, 0),
                 ));
             }
         }
         if roots.is_empty() {
             let no_candidates = self.asked.iter().filter(|(_, (asks, _))| !asks.is_empty());
             roots.extend(no_candidates.map(|(name, (asks, _))| {
-                let because = vec![Draft::leaf("no bundle of the channel can be chosen")];
-                Draft::new(format!("subscription {name} asks for {asks}"), because)
+                let because = vec![Tree::leaf("no bundle of the channel can be chosen")];
+                Tree::new(format!("subscription {name} asks for {asks}"), because)
             }));
         }
         roots
-    }
-
-    fn walk(&self) -> Walk<'_, 'a> {
-        Walk {
-            against: &self.against,
-            told: BTreeSet::new(),
-        }
     }
 }
 
@@ -210,6 +236,7 @@ impl<'a> TreeBuilder<'a> {
 /// no larger than the contradiction.
 struct Walk<'b, 'a> {
     against: &'b BTreeMap<&'a BundleId, Vec<Draft<'a>>>,
+    hints: &'b Hints,
     /// Bundles whose reasons the tree has, or counts.
     told: BTreeSet<&'a BundleId>,
 }
@@ -222,7 +249,7 @@ impl<'b, 'a> Walk<'b, 'a> {
     }
 
     /// Returns each candidate with the reasons that rule it out. Candidates with equal reasons are grouped.
-    fn candidates(&mut self, candidates: &'a [BundleId], depth: usize) -> Vec<Draft<'a>> {
+    fn candidates(&mut self, candidates: &'a [BundleId], depth: usize) -> Vec<Tree> {
         let mut groups: Vec<(Option<&[Draft<'a>]>, Vec<&'a BundleId>)> = Vec::new();
         let mut more = 0;
         for candidate in candidates {
@@ -235,10 +262,10 @@ impl<'b, 'a> Walk<'b, 'a> {
         }
         let mut trees = Vec::new();
         for (_, names) in groups {
-            trees.push(Draft::new(together(&names), self.why_not(names[0], depth)));
+            trees.push(Tree::new(together(&names), self.why_not(names[0], depth)));
         }
         if more > 0 {
-            trees.push(Draft::leaf(format!(
+            trees.push(Tree::leaf(format!(
                 "{more} more, each excluded for its own reasons"
             )));
         }
@@ -247,55 +274,40 @@ impl<'b, 'a> Walk<'b, 'a> {
     }
 
     /// Returns the reasons that rule a bundle out. `depth` is the number of bundles above it.
-    fn why_not(&mut self, bundle: &'a BundleId, depth: usize) -> Vec<Draft<'a>> {
+    fn why_not(&mut self, bundle: &'a BundleId, depth: usize) -> Vec<Tree> {
         let Some(news) = self.news(bundle) else {
-            return vec![Draft::leaf(TOLD)];
+            return vec![Tree::leaf(TOLD)];
         };
         self.told.insert(bundle);
-        let mut trees = news.to_vec();
-        for tree in &mut trees {
-            let below = if tree.candidates.is_empty() || depth + 1 < MAX_DEPTH {
-                self.candidates(tree.candidates, depth + 1)
+        let mut trees = Vec::new();
+        for draft in news {
+            let mut tree = draft.tree(self.hints);
+            if depth + 1 < MAX_DEPTH {
+                tree.because.extend(self.candidates(draft.candidates, depth + 1));
             } else {
-                self.root_causes(tree.candidates)
-            };
-            tree.because.extend(below);
+                tree.because.extend(self.root_cause(draft.candidates));
+            }
+            trees.push(tree);
         }
         trees
     }
 
-    /// Returns the ends of the chains of requirements below some candidates, however long they are.
-    fn root_causes(&mut self, candidates: &'a [BundleId]) -> Vec<Draft<'a>> {
-        let mut open: VecDeque<&'a BundleId> = candidates.iter().collect();
-        let mut causes = Vec::new();
-        let (mut omitted, mut hidden) = (0_usize, 0_usize);
-        while let Some(bundle) = open.pop_front() {
-            let news = self.news(bundle).unwrap_or_default();
-            if !self.told.insert(bundle) {
-                continue;
-            }
-            open.extend(news.iter().flat_map(|draft| draft.candidates));
-            let ends = news.iter().filter(|draft| draft.candidates.is_empty());
-            let because: Vec<Draft<'a>> = ends.cloned().collect();
-            if because.is_empty() {
-                omitted += 1;
-            } else if causes.len() < SHOWN {
-                causes.push(Draft::new(format!("which leads to {}", bundle.plain()), because));
-            } else {
-                hidden += 1;
-            }
+    /// Returns the end of a chain of requirements below some candidates, however long it is.
+    fn root_cause(&mut self, mut candidates: &'a [BundleId]) -> Option<Tree> {
+        let mut end = (!candidates.is_empty()).then(|| Tree::leaf(TOLD));
+        while let Some(bundle) = candidates.iter().find(|bundle| !self.told.contains(bundle)) {
+            self.told.insert(bundle);
+            let news = self.against.get(bundle).map(Vec::as_slice).unwrap_or_default();
+            let because = news.iter().map(|draft| draft.tree(self.hints)).collect();
+            end = Some(Tree::new(format!("… which leads to {}", bundle.plain()), because));
+            // The end has none.
+            let fewest = news
+                .iter()
+                .map(|draft| draft.candidates)
+                .min_by_key(|below| below.len());
+            candidates = fewest.unwrap_or_default();
         }
-        if hidden > 0 {
-            causes.push(Draft::leaf(format!("{hidden} more root causes")));
-        }
-        match omitted {
-            _ if causes.is_empty() => vec![Draft::leaf(TOLD)],
-            0 => causes,
-            _ => {
-                let text = format!("… {omitted} more bundles in between are omitted");
-                vec![Draft::new(text, causes)]
-            }
-        }
+        end
     }
 }
 

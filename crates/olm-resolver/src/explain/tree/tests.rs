@@ -6,8 +6,8 @@ use crate::explain::rivals::MAX_CAMPS;
 use crate::predicate::Predicate;
 use crate::problem::Problem;
 
-fn told(root: &Draft<'_>) -> Vec<String> {
-    root.clone().told(&Hints::new(&Problem::default())).lines()
+fn trees(reasons: &[Reason]) -> Vec<Tree> {
+    of_reasons(reasons, &Hints::new(&Problem::default()))
 }
 
 /// Returns a Subscription to a package with `depth` layers. Every bundle needs any of the next layer's
@@ -51,8 +51,8 @@ fn layers(depth: usize, width: usize) -> Vec<Reason> {
 fn a_catalog_made_to_be_followed_without_end_is_not() {
     for (depth, width) in [(12, 8), (40, 8), (3, 300), (300, 2)] {
         let reasons = layers(depth, width);
-        let roots = TreeBuilder::new(&reasons).roots(&reasons);
-        let lines = told(&roots[0]);
+        let roots = trees(&reasons);
+        let lines = roots[0].lines();
         // Each bundle is followed once, and each list of candidates has few lines.
         assert!(
             lines.len() <= 12 * depth * width,
@@ -64,18 +64,24 @@ fn a_catalog_made_to_be_followed_without_end_is_not() {
             .matches("not installed, and no usable catalog offers it")
             .count();
         assert!(causes > 0, "{depth} × {width}");
-        // Past the cut each root cause is told once.
+        // Past the cut each root cause is reported once.
         if depth > MAX_DEPTH {
             assert!(causes <= SHOWN, "{depth} × {width}: {causes}");
             assert!(text.contains(TOLD), "{depth} × {width}");
+            let end = format!("… which leads to l{}-0.v1 ", depth - 1);
+            assert!(text.contains(&end), "{depth} × {width}");
         }
+        // In JSON each level of indentation is an object in a list, and readers allow 128 of them.
+        let indentation = lines.iter().map(|line| line.len() - line.trim_start().len());
+        assert!(indentation.max() < Some(120), "{depth} × {width}");
     }
 }
 
 /// Returns the tree of the Subscription without the origins of bundles.
 fn plain(reasons: &[Reason]) -> String {
-    let roots = TreeBuilder::new(reasons).roots(reasons);
-    told(&roots[0])
+    let roots = trees(reasons);
+    roots[0]
+        .lines()
         .join("\n")
         .replace(" (channel stable of catalog ns/cat)", "")
 }
@@ -182,9 +188,9 @@ fn halves(versions: usize) -> Vec<Reason> {
 fn rivals_of_thousands_of_versions_are_not_compared_one_with_each() {
     let versions = 20_000;
     let reasons = halves(versions);
-    let roots = TreeBuilder::new(&reasons).roots(&reasons);
+    let roots = trees(&reasons);
     assert_eq!(
-        told(&roots[0]),
+        roots[0].lines(),
         [
             "- subscription s asks for package p",
             "  - p.v0 (channel old of catalog ns/cat) and 9999 more",
@@ -227,7 +233,7 @@ fn rivals_that_all_are_wanted_by_others_are_compared_within_a_bound() {
         ),
     ] {
         let reasons = each_by_another(versions);
-        let roots = TreeBuilder::new(&reasons).roots(&reasons);
+        let roots = trees(&reasons);
         assert_eq!(roots.len(), versions);
         for root in roots {
             let text = &root.because[0].because[0].text;
@@ -236,13 +242,60 @@ fn rivals_that_all_are_wanted_by_others_are_compared_within_a_bound() {
     }
 }
 
+#[test]
+fn candidates_of_two_requirements_of_one_bundle_are_rivals() {
+    let key = CatalogKey {
+        name: "cat".to_owned(),
+        namespace: "ns".to_owned(),
+    };
+    let bundle = |csv: &str| BundleId::of_catalog(&key, "stable", csv);
+    let (vault, old, new) = (
+        bundle("vault.v1.0.0"),
+        bundle("test.v1.0.0"),
+        bundle("test.v1.0.1"),
+    );
+    let requires = |label: &str, candidate: &BundleId| Reason::Requires {
+        bundle: vault.clone(),
+        requirement: Arc::new(Predicate::Label(label.to_owned())),
+        candidates: vec![candidate.clone()],
+    };
+    let reasons = [
+        Reason::SubscriptionExists {
+            subscription: "s".to_owned(),
+            asks: "package vault".to_owned(),
+        },
+        Reason::SubscriptionRequires {
+            subscription: "s".to_owned(),
+            candidates: vec![vault.clone()],
+        },
+        requires("has-api", &old),
+        requires("is-new", &new),
+        Reason::OnePackage {
+            package: "test".to_owned(),
+            members: vec![old.clone(), new.clone()],
+        },
+    ];
+    insta::assert_snapshot!(plain(&reasons), @r"
+    - subscription s asks for package vault
+      - vault.v1.0.0
+        - requires an operator with label: has-api
+          - test.v1.0.0
+            - is of package test, as is test.v1.0.1; only one may be installed
+              - required by vault.v1.0.0: test.v1.0.1
+        - requires an operator with label: is-new
+          - test.v1.0.1
+            - is of package test, as is test.v1.0.0; only one may be installed
+              - required by vault.v1.0.0: test.v1.0.0
+    ");
+}
+
 /// The third version is a candidate of something outside of the contradiction.
 #[test]
 fn members_that_the_contradiction_does_not_need_are_no_rivals() {
     let mut reasons = each_by_another(3);
     reasons.truncate(5);
-    let roots = TreeBuilder::new(&reasons).roots(&reasons);
-    let lines = told(&roots[0]);
+    let roots = trees(&reasons);
+    let lines = roots[0].lines();
     assert!(lines[2].contains("as is p.v1 ("), "{lines:?}");
     assert!(
         lines[2].ends_with("; only one may be installed") && !lines[2].contains("p.v2"),
