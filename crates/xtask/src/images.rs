@@ -13,7 +13,7 @@ use crate::kubectl::Destination;
 use crate::manifest::{IMAGE_PREFIX, rename_images_in_text};
 use crate::oci_layout::{self, ImageConfig, LayerFile};
 use crate::progress::Progress;
-use crate::{binaries, process, workspace};
+use crate::{binaries, process, release, workspace};
 
 /// Variable with a file from [`Built::note`], for programs that use those images instead of building them.
 pub const VARIABLE: &str = "OLM_IMAGES";
@@ -405,6 +405,10 @@ fn compile(profile: Profile, packages: &[&str], progress: &Progress) -> anyhow::
         ])
         .env("RUSTFLAGS", static_flags().join(" "));
     command.envs(allocator_settings());
+    // What `version` and olm_build_info report; nothing outside a checkout.
+    if let Ok(commit) = release::commit(&workspace::root()) {
+        command.env("OLM_GIT_COMMIT", commit);
+    }
     for program in packages {
         command.args(["--package", program]);
     }

@@ -22,6 +22,7 @@ use std::process::Command;
 use anyhow::{Context as _, bail};
 
 use self::contents::Setting;
+pub(crate) use self::source::commit;
 use crate::args::ReleaseOptions;
 use crate::progress::Progress;
 use crate::{cluster, files, images, interrupt, workspace};

@@ -40,12 +40,20 @@ fn git(root: &Path, arguments: &[&str]) -> anyhow::Result<String> {
     Ok(process::run(&mut command)?.trim().to_owned())
 }
 
+/// Returns the full hash of the commit that is checked out at `root`.
+///
+/// # Errors
+/// `root` is no checkout.
+pub(crate) fn commit(root: &Path) -> anyhow::Result<String> {
+    git(root, &["rev-parse", "HEAD"])
+}
+
 /// Reads the checkout at `root` with git. `is_trial` marks a release of programs that were not compiled for it.
 ///
 /// # Errors
 /// `root` is no checkout, or files differ from the commit without permission.
 pub(super) fn read(root: &Path, allow_dirty: bool, is_trial: bool) -> anyhow::Result<Source> {
-    let commit = git(root, &["rev-parse", "HEAD"]).context("a release is made of a git checkout")?;
+    let commit = commit(root).context("a release is made of a git checkout")?;
     let changed = git(root, &["status", "--porcelain"])?;
     let is_dirty = !changed.is_empty();
     if is_dirty && !allow_dirty {
