@@ -35,7 +35,7 @@ pub(crate) async fn is_allowed<K: NamespacedKind>(
         group: Some(K::group(&()).into_owned()),
         name: Some(name.to_owned()),
         namespace: Some(namespace.to_owned()),
-        resource: Some(plural.clone().into_owned()),
+        resource: Some(plural.to_string()),
         verb: Some(verb.to_owned()),
         ..ResourceAttributes::default()
     };
