@@ -71,6 +71,8 @@ pub(crate) struct Operator<'a> {
     /// The ClusterServiceVersion that the current one replaces, while it exists. OLM reports a new version as installed as soon
     /// as it is created.
     pub replaced: Option<&'a ClusterServiceVersion>,
+    /// The newest of the versions before the current one that has succeeded. With fail forward, the replaced one may have failed.
+    pub before: Option<&'a ClusterServiceVersion>,
     /// True if a version that the Subscription names exists but cannot be read.
     pub is_hidden: bool,
 }
@@ -117,16 +119,14 @@ impl Gathered {
             let installed = csv(status.and_then(|status| status.installed_csv.as_ref()));
             let current = csv(status.and_then(|status| status.current_csv.as_ref()));
             let plan = status.and_then(plan_name);
-            let replaced = current.and_then(|csv| {
-                let key = (namespace.clone(), csv.spec.replaces()?.to_owned());
-                self.csvs.get(&key)
-            });
+            let replaced = current.and_then(|csv| self.older(csv));
             operators.push(Operator {
                 subscription: Some(subscription),
                 plan: plan.and_then(|plan| self.plans.get(&(namespace, plan.to_owned()))),
                 installed,
                 current,
                 replaced,
+                before: self.succeeded(replaced),
                 is_hidden,
             });
         }
@@ -151,13 +151,30 @@ impl Gathered {
             .csvs
             .iter()
             .filter(|(key, _)| !of_subscriptions.contains(*key) && !replaced.contains(*key));
-        operators.extend(others.map(|(key, csv)| Operator {
+        operators.extend(others.map(|(_, csv)| Operator {
             installed: Some(csv),
             current: Some(csv),
-            replaced: older(key).and_then(|older| self.csvs.get(&older)),
+            replaced: self.older(csv),
+            before: self.succeeded(self.older(csv)),
             ..Operator::default()
         }));
         operators
+    }
+
+    /// Returns the version that another one replaces, while it exists.
+    fn older(&self, csv: &ClusterServiceVersion) -> Option<&ClusterServiceVersion> {
+        let key = (csv.namespace()?, csv.spec.replaces()?.to_owned());
+        self.csvs.get(&key)
+    }
+
+    /// Returns the newest version that has succeeded: this one or one that it replaces.
+    fn succeeded<'a>(
+        &'a self,
+        newest: Option<&'a ClusterServiceVersion>,
+    ) -> Option<&'a ClusterServiceVersion> {
+        // A cycle of versions has no end.
+        let mut versions = successors(newest, |csv| self.older(csv)).take(self.csvs.len());
+        versions.find(|csv| has_succeeded_once(csv))
     }
 
     /// Returns a Subscription of a namespace.
@@ -388,7 +405,7 @@ impl Operator<'_> {
         let has_succeeded = |csv: &&ClusterServiceVersion| *csv.phase() == Phase::Succeeded;
         let once = |csv: &&ClusterServiceVersion| has_succeeded_once(csv);
         let succeeded = self.installed.filter(has_succeeded);
-        let former = || self.former().filter(once);
+        let former = || self.former().filter(once).or(self.before);
         succeeded.or_else(former).or(self.installed.filter(once))
     }
 
@@ -452,11 +469,12 @@ impl Operator<'_> {
 }
 
 /// Returns true if the phase or the history of a ClusterServiceVersion says that it has succeeded. One that never did was never
-/// installed.
+/// installed. With fail forward, also a version that failed is replaced.
 fn has_succeeded_once(csv: &ClusterServiceVersion) -> bool {
-    let mut history = csv.status.iter().flat_map(|status| status.conditions.iter());
-    let after = [Phase::Succeeded, Phase::Replacing, Phase::Deleting];
-    after.contains(csv.phase()) || history.any(|entry| entry.phase == Phase::Succeeded)
+    let history = csv.status.iter().flat_map(|status| status.conditions.iter());
+    let had = |phase: Phase| history.clone().any(|entry| entry.phase == phase);
+    let is_replaced = [Phase::Replacing, Phase::Deleting].contains(csv.phase());
+    *csv.phase() == Phase::Succeeded || had(Phase::Succeeded) || (is_replaced && !had(Phase::Failed))
 }
 
 /// Returns the version of a ClusterServiceVersion. One that does not exist yet may have it in its name; without any it is the name.

@@ -41,7 +41,8 @@ pub(crate) async fn unhold(args: &UnholdArgs) -> anyhow::Result<Verdict> {
     Ok(Verdict::Fine)
 }
 
-/// Sets the range, by default to the installed version. Returns what was changed, and a warning about what the hold does not prevent.
+/// Sets the range, by default to the version that has succeeded last. Returns what was changed, and a warning about what the hold
+/// does not prevent.
 async fn held(
     cluster: &Cluster,
     name: &str,
@@ -51,11 +52,21 @@ async fn held(
     let (operator, subscription) = found(&gathered, cluster, name)?;
     let name = operator.name();
     let row = operator.row();
+    let exists = |csv: &str| {
+        let key = (cluster.namespace.clone(), csv.to_owned());
+        gathered.csvs.contains_key(&key)
+    };
     let range = match range {
         Some(range) => range.to_owned(),
         None if row.installed_version.is_empty() => {
             bail!("no version of {name} is installed yet; choose the versions with --range")
         }
+        None if !operator.is_hidden && !exists(&row.installed_csv) => bail!(
+            "cannot hold {name} at its version, because its ClusterServiceVersion {} was deleted; see `{}` for what to do, or choose the \
+             versions with --range",
+            row.installed_csv,
+            cluster.suggest("status {}", &[&name])
+        ),
         None => format!("={}", row.installed_version),
     };
     parse_range(&range)
@@ -201,6 +212,9 @@ mod tests {
     async fn what_cannot_be_held_is_refused() {
         let fake = cluster();
         fake.put(subscription("new", &json!({})));
+        let of_deleted =
+            json!({"installedCSV": "etcd.v0.9.0", "currentCSV": "etcd.v0.9.0", "state": "AtLatestKnown"});
+        fake.put(subscription("gone", &of_deleted));
         fake.put(csv("9.0.0", "Succeeded", ""));
         let (client, _link) = fake.connect();
         let cluster = Cluster::of(client, "shop");
@@ -211,6 +225,12 @@ mod tests {
                 "cannot hold db within \"newest\": Could not get version from string: \"newest\"; examples: '=1.2.0', ",
             ),
             ("new", None, "no version of new is installed yet"),
+            (
+                "gone",
+                None,
+                "cannot hold gone at its version, because its ClusterServiceVersion etcd.v0.9.0 was deleted; see `kubectl operator \
+                 status gone -n shop` for what to do, or ",
+            ),
             ("etcd.v9.0.0", None, "etcd.v9.0.0 has no Subscription"),
             ("nope", None, "namespace shop has no operator nope"),
         ] {
@@ -263,6 +283,25 @@ mod tests {
                 && warning.ends_with("`kubectl operator rollback db -n shop`"),
             "{warning}"
         );
+    }
+
+    /// With fail forward OLM replaces a version that failed.
+    #[tokio::test(start_paused = true)]
+    async fn the_version_that_has_succeeded_is_held() {
+        let fake = FakeCluster::new();
+        let status = json!({"installedCSV": "etcd.v3.0.0", "currentCSV": "etcd.v3.0.0"});
+        fake.put(subscription("db", &status));
+        fake.put(csv("1.0.0", "Replacing", ""));
+        let mut failed = csv("2.0.0", "Replacing", "");
+        failed["spec"]["replaces"] = json!("etcd.v1.0.0");
+        failed["status"]["conditions"] = json!([{"phase": "Failed"}, {"phase": "Replacing"}]);
+        fake.put(failed);
+        let mut newest = csv("3.0.0", "Failed", "");
+        newest["spec"]["replaces"] = json!("etcd.v2.0.0");
+        fake.put(newest);
+        let (client, _link) = fake.connect();
+        let changed = held(&Cluster::of(client, "shop"), "db", None).await.unwrap();
+        assert_eq!(changed.0, "Subscription shop/db is held within =1.0.0");
     }
 
     /// Such as a plan whose definition does not fit the custom resources, which OLM tries again and again.

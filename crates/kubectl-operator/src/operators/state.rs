@@ -295,7 +295,8 @@ impl Operator<'_> {
         let texts: Vec<String> = [Some(csv_text(csv)), of_group].into_iter().flatten().collect();
         let verdict = Verdict::new(State::Failed, texts.join("; "));
         let former = self
-            .former()
+            .before
+            .or(self.former())
             .filter(|former| self.subscription.is_some() && former.name_any() != csv.name_any());
         // No other version runs either without the one OperatorGroup.
         let of_cause = way_out_of(csv);

@@ -68,16 +68,18 @@ pub(super) fn wanted(
     let open = own_plans.find(|plan| plan.phase() != InstallPlanPhase::Complete);
     let flags = &removal.flags;
     let Some(newest) = removal.csvs.last() else {
-        let waiting = open.filter(|plan| plan.waits_for_approval());
-        let approve = waiting.map(|plan| {
-            let plan = plan.name_any();
-            let command = format!("kubectl operator approve {} {flags}", quoted(&plan));
-            format!("approve InstallPlan {plan} with `{command}`, or ")
-        });
-        bail!(
-            "cannot roll back {name}: none of its versions is installed; {}choose a version with --to",
-            approve.unwrap_or_default()
-        );
+        let way = match open {
+            Some(plan) if plan.waits_for_approval() => {
+                let plan = plan.name_any();
+                let command = format!("kubectl operator approve {} {flags}", quoted(&plan));
+                format!("approve InstallPlan {plan} with `{command}`, or ")
+            }
+            Some(plan) if plan.phase() == InstallPlanPhase::Failed => {
+                format!("{}, or ", start_again(name, flags))
+            }
+            _ => String::new(),
+        };
+        bail!("cannot roll back {name}: none of its versions is installed; {way}choose a version with --to");
     };
     if *newest.phase() == Phase::Succeeded {
         let is_newer = |plan: &&InstallPlan| {
@@ -101,10 +103,15 @@ pub(super) fn wanted(
             newest.name_any()
         );
     }
-    // A version that waits for a failed one never begins.
     let has_failed = |csv: &ClusterServiceVersion| *csv.phase() == Phase::Failed;
-    let waits_for_failed = *newest.phase() == Phase::Pending && removal.csvs.iter().any(has_failed);
-    if !has_failed(newest) && !waits_for_failed {
+    let has_failed_plan = plans.iter().any(|plan| {
+        let names = &plan.spec.cluster_service_version_names;
+        plan.phase() == InstallPlanPhase::Failed && names.contains(&newest.name_any())
+    });
+    // A version that waits for a failed one never begins, nor does one that waits for objects which its failed plan did not create.
+    let waits_in_vain =
+        *newest.phase() == Phase::Pending && (has_failed_plan || removal.csvs.iter().any(has_failed));
+    if !has_failed(newest) && !waits_in_vain {
         bail!(
             "cannot roll back {name}: {} has not failed, it is {}; wait, or choose a version with --to",
             newest.name_any(),
@@ -117,8 +124,9 @@ pub(super) fn wanted(
     }
     let before = newest.spec.replaces().ok_or_else(|| {
         anyhow!(
-            "cannot roll back {name}: {} replaces no version, so there is nothing to go back to; choose a version with --to",
-            newest.name_any()
+            "cannot roll back {name}: {} replaces no version, so there is nothing to go back to; {}, or choose a version with --to",
+            newest.name_any(),
+            start_again(name, flags)
         )
     })?;
     // A ClusterServiceVersion may name a version that never was in the cluster.
@@ -133,11 +141,23 @@ pub(super) fn wanted(
         .flat_map(|plan| &plan.spec.cluster_service_version_names);
     if !completed.any(|csv| csv == before) {
         bail!(
-            "cannot roll back {name}: no completed InstallPlan installed {before}, which {} replaces; if it was installed, use --to {before}",
-            newest.name_any()
+            "cannot roll back {name}: no completed InstallPlan installed {before}, which {} replaces; if {} is the first version, {}; if \
+             {before} was installed, use --to {before}",
+            newest.name_any(),
+            newest.name_any(),
+            start_again(name, flags)
         );
     }
     Ok(before.to_owned())
+}
+
+/// Returns the way out of a failed first installation. OLM does not carry out a failed InstallPlan again, and makes no other one for a
+/// version that exists.
+fn start_again(name: &str, flags: &str) -> String {
+    format!(
+        "uninstall it with `kubectl operator uninstall {} {flags}`, correct the cause and install it again",
+        quoted(name)
+    )
 }
 
 /// Returns the commands that give an operator a Subscription and roll it back then. OLM adopts only the newest version, and only one
@@ -175,6 +195,11 @@ pub(super) fn decide(removal: &Removal, entry: &Entry, bundle: &Bundle) -> anyho
     let mut notes = removal.notes.clone();
     let replaced = replaced(removal, &target, bundle, &mut notes)?;
     let subscription = subscription(removal, before, entry, &mut notes)?;
+    if let Some(image) = &entry.bundle_path {
+        notes.push(format!(
+            "OLM needs bundle image {image} to install {target} again; if it cannot be pulled any more, nothing runs until it can"
+        ));
+    }
     if let Some(newest) = removal.csvs.last() {
         notes.push(format!(
             "the operator does not run until {target} is installed; it must understand the custom resources that {} wrote",

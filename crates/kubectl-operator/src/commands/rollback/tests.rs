@@ -214,6 +214,21 @@ async fn what_would_lose_data_is_refused() {
     );
 }
 
+/// The older version is deleted as well, and without its image it cannot be installed again.
+#[tokio::test(start_paused = true)]
+async fn the_image_that_must_be_pulled_again_is_named() {
+    let removal = removal(&failed()).await;
+    for path in [Some("registry.example.com/etcd:v1"), None] {
+        let entry = BundleEntry {
+            bundle_path: path.map(Into::into),
+            ..bundle_entry("1.0.0")
+        };
+        let rollback = decide(&removal, &Entry::new(entry), &bundle(&["v1"])).unwrap();
+        let note = "note: OLM needs bundle image registry.example.com/etcd:v1 to install etcd.v1.0.0 again; ";
+        assert_eq!(rollback.text(&removal).contains(note), path.is_some(), "{path:?}");
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_deprecated_version_is_refused() {
     let mut entry = bundle_entry("1.0.0");
@@ -426,6 +441,48 @@ async fn a_missing_earlier_version_is_reported() {
         error.to_string().contains("is the version that is installed"),
         "{error}"
     );
+}
+
+/// Such a version waits for a Role that its plan could not create.
+#[tokio::test(start_paused = true)]
+async fn a_version_that_waits_for_objects_of_its_failed_plan_is_rolled_back() {
+    let pending = json!({"status": {"phase": "Pending"}});
+    let cluster = failed();
+    cluster.edit("ClusterServiceVersion", "shop", "etcd.v2.0.0", &pending);
+    let upgraded = removal(&cluster).await;
+    let plan_of =
+        |phase: &str| -> InstallPlan { serde_json::from_value(plan("install-2", phase, true)).unwrap() };
+    for (phase, expected) in [("Failed", Some("etcd.v1.0.0")), ("Installing", None)] {
+        let wanted = decide::wanted(&upgraded, "db", None, &[plan_of(phase)]);
+        assert_eq!(wanted.ok().as_deref(), expected, "{phase}");
+    }
+    // Nothing was installed before.
+    let [_, newest] = upgraded.csvs.as_slice() else {
+        panic!("{:?}", upgraded.csvs);
+    };
+    let mut first = newest.clone();
+    first.spec.replaces = None;
+    let way =
+        "uninstall it with `kubectl operator uninstall db -n shop`, correct the cause and install it again";
+    for (csvs, expected) in [
+        (
+            vec![first],
+            "etcd.v2.0.0 replaces no version, so there is nothing to go back to; ",
+        ),
+        (vec![newest.clone()], "if etcd.v2.0.0 is the first version, "),
+        (Vec::new(), "none of its versions is installed; "),
+    ] {
+        let mut removal = Removal {
+            csvs,
+            ..upgraded.clone()
+        };
+        let status = json!({"installPlanRef": {"name": "install-2"}, "lastUpdated": null});
+        let subscription = removal.subscription.as_mut().unwrap();
+        subscription.status = serde_json::from_value(status).unwrap();
+        let error = decide::wanted(&removal, "db", None, &[plan_of("Failed")]);
+        let text = error.unwrap_err().to_string();
+        assert!(text.contains(&format!("{expected}{way}")), "{text}");
+    }
 }
 
 #[tokio::test(start_paused = true)]
