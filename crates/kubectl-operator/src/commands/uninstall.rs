@@ -6,6 +6,7 @@ mod plans;
 mod removal;
 #[cfg(test)]
 pub(in crate::commands) mod tests;
+mod text;
 
 use std::io::Write;
 
