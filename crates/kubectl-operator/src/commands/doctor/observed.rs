@@ -83,6 +83,8 @@ pub(super) struct Caller {
     pub(super) object: Owned,
     /// The Services.
     pub(super) targets: Vec<Key>,
+    /// True for webhooks that the API server skips if it cannot call them.
+    pub(super) is_optional: bool,
     /// Problem that the API server reports for it.
     pub(super) trouble: Option<String>,
 }
