@@ -117,7 +117,7 @@ fn supported(mode: &str) -> InstallMode {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::{Value, json};
+    use serde_json::Value;
 
     use super::*;
 

@@ -8,6 +8,7 @@ mod removal;
 pub(in crate::commands) mod tests;
 mod text;
 
+use std::collections::BTreeSet;
 use std::io::Write;
 
 use anyhow::{anyhow, bail};
@@ -19,13 +20,14 @@ use olm_api::v1::{Operator, OperatorGroup};
 use olm_api::v1alpha1::{ClusterServiceVersion, InstallPlan, Subscription};
 
 use self::plans::{OpenPlan, open_plans};
+use self::removal::decide;
 pub(super) use self::removal::{Definition, Objects, Removal};
-use self::removal::{MAX_NAMED, decide};
 use crate::args::change::{OperandStrategy, UninstallArgs};
 use crate::args::shared::{UPSTREAM_TIMEOUT, WaitArgs, quoted, slice};
 use crate::cluster::Cluster;
 use crate::command_line::CommandLine;
 use crate::confirm::{has_terminal, unless_refused};
+use crate::operands::Operand;
 use crate::operators::Gathered;
 use crate::reader::{answer, api, get_cluster, list, list_names, require_namespace};
 use crate::watch::{Look, Outcome, Screen, are_gone, until};
@@ -199,9 +201,15 @@ async fn operands_of(client: &Client, args: &UninstallArgs, removal: &mut Remova
     if removal.deletes_operands {
         for definition in removal.definitions.iter_mut().filter(|found| !found.is_deleted) {
             let of_it = removal.operands.iter();
-            definition.deleted = of_it
+            let deleted: BTreeSet<String> = of_it
                 .filter(|operand| operand.definition == definition.name)
-                .count();
+                .map(Operand::name)
+                .collect();
+            definition.deleted = deleted.len();
+            // The deleted ones are listed themselves.
+            if let Objects::Known { names, .. } = &mut definition.objects {
+                names.retain(|name| !deleted.contains(name));
+            }
         }
     }
     Ok(())
@@ -279,7 +287,7 @@ async fn objects(client: &Client, crd: &CustomResourceDefinition) -> anyhow::Res
             .iter()
             .filter(|object| !object.finalizers().is_empty())
             .count(),
-        names: page.items.iter().take(MAX_NAMED).map(name).collect(),
+        names: page.items.iter().map(name).collect(),
     })
 }
 

@@ -25,8 +25,6 @@ use crate::terminal::plain;
 const OWNED_TOO: &str = "also owned by ";
 /// Prefix of the operators that require a kind.
 const NEEDED: &str = "needed by ";
-/// Maximum number of objects listed per kind.
-pub(super) const MAX_NAMED: usize = 5;
 
 /// Objects to delete and to keep.
 #[derive(Debug, Clone, Default)]
@@ -106,6 +104,7 @@ pub(in crate::commands) enum Objects {
         at_least: bool,
         /// Number with finalizers, among those read.
         with_finalizers: usize,
+        /// Names of those read, without operands that are deleted.
         names: Vec<String>,
     },
 }

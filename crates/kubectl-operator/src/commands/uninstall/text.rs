@@ -11,6 +11,8 @@ use crate::writer::subject;
 
 /// Maximum number of operands listed.
 const MAX_OPERANDS: usize = 50;
+/// Maximum number of objects listed per kind.
+const MAX_NAMED: usize = 5;
 
 impl fmt::Display for Removal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -143,22 +145,26 @@ impl fmt::Display for Definition {
                 with_finalizers,
             } => {
                 let more = if *at_least { "at least " } else { "" };
-                let named: Vec<String> = names.iter().map(|name| plain(name)).collect();
-                let dots = if *count > named.len() { ", …" } else { "" };
+                let named = names.iter().take(MAX_NAMED);
+                let named: Vec<String> = named.map(|name| plain(name)).collect();
+                let kept = count.saturating_sub(self.deleted);
+                let dots = if kept > named.len() { ", …" } else { "" };
                 let (objects, lost) = match count {
                     1 => ("object", one_lost),
                     _ => ("objects", lost),
                 };
-                let of_operands = format!("of which {} are deleted", self.deleted);
-                let lost = match self.deleted {
-                    0 => lost,
-                    deleted if deleted == *count => "all of which are deleted",
-                    _ => of_operands.as_str(),
+                let parts = match self.deleted {
+                    0 => lost.to_owned(),
+                    _ if kept == 0 => "deleted as listed below".to_owned(),
+                    deleted => format!("{deleted} deleted as listed below, {kept} kept"),
+                };
+                let named = match named.is_empty() {
+                    true => String::new(),
+                    false => format!(": {}{dots}", named.join(", ")),
                 };
                 writeln!(
                     f,
-                    "{verb}  CustomResourceDefinition {name} with {more}{count} {objects}, {lost}: {}{dots}{others}",
-                    named.join(", ")
+                    "{verb}  CustomResourceDefinition {name} with {more}{count} {objects}, {parts}{named}{others}"
                 )?;
                 if *with_finalizers > 0 && !self.is_deleted && self.deleted == 0 {
                     writeln!(

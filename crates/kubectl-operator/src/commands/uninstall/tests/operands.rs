@@ -70,7 +70,7 @@ async fn operands_of_the_targets_go_before_the_operator() {
     insta::assert_snapshot!(removal.to_string(), @r"
     deletes  Subscription db in namespace shop
     deletes  ClusterServiceVersion etcd.v1.0.0 in namespace shop, with its Deployments, ServiceAccounts and permissions
-    leaves   CustomResourceDefinition etcds.example.com with 3 objects, of which 2 are deleted: elsewhere/c, shop/a, shop/b
+    leaves   CustomResourceDefinition etcds.example.com with 3 objects, 2 deleted as listed below, 1 kept: elsewhere/c
     deletes  Etcd shop/a, before the operator
     deletes  Etcd shop/b, before the operator
     leaves   OperatorGroup og in namespace shop, which no operator uses then; --delete-operator-groups deletes it, too
