@@ -9,13 +9,49 @@ use std::fmt::Debug;
 use std::time::Duration;
 
 use anyhow::{anyhow, bail};
+use k8s_openapi::api::authorization::v1::{
+    ResourceAttributes, SelfSubjectAccessReview, SelfSubjectAccessReviewSpec,
+};
 use k8s_openapi::serde::Serialize;
 use k8s_openapi::serde::de::DeserializeOwned;
 use kube::api::{DeleteParams, DynamicObject, Patch, PatchParams, PostParams, Preconditions};
-use kube::{Api, Resource, ResourceExt as _};
+use kube::{Api, Client, Resource, ResourceExt as _};
 use serde_json::{Value, json};
 
-use crate::reader::{Kind, answer, of_kind};
+use crate::reader::{Kind, NamespacedKind, answer, of_kind};
+
+/// Returns true if the user may do this with an object of a namespace, or with all objects of the kind if the name is empty.
+///
+/// # Errors
+/// The request to the API server fails.
+pub(crate) async fn is_allowed<K: NamespacedKind>(
+    client: &Client,
+    namespace: &str,
+    verb: &str,
+    name: &str,
+) -> anyhow::Result<bool> {
+    let plural = K::plural(&());
+    let asked = ResourceAttributes {
+        group: Some(K::group(&()).into_owned()),
+        name: Some(name.to_owned()),
+        namespace: Some(namespace.to_owned()),
+        resource: Some(plural.clone().into_owned()),
+        verb: Some(verb.to_owned()),
+        ..ResourceAttributes::default()
+    };
+    let review = SelfSubjectAccessReview {
+        spec: SelfSubjectAccessReviewSpec {
+            resource_attributes: Some(asked),
+            ..SelfSubjectAccessReviewSpec::default()
+        },
+        ..SelfSubjectAccessReview::default()
+    };
+    let reviews: Api<SelfSubjectAccessReview> = Api::all(client.clone());
+    let params = PostParams::default();
+    let what = || format!("check the permission to {verb} {plural} in namespace {namespace}");
+    let answered = answer(what, reviews.create(&params, &review)).await?;
+    Ok(answered.status.is_some_and(|status| status.allowed))
+}
 
 /// Creates an object. Returns `None` if one of its name exists.
 ///

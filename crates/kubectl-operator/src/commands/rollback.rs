@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, anyhow, bail};
 use kube::ResourceExt as _;
-use olm_api::v1alpha1::{InstallPlan, Subscription, SubscriptionStatus};
+use olm_api::v1alpha1::{ClusterServiceVersion, InstallPlan, Subscription, SubscriptionStatus};
 use olm_resolver::CatalogKey;
 use olm_resolver::objects::{Objects, resolver_subscription};
 use olm_resolver::plan::plan;
@@ -25,7 +25,7 @@ use crate::args::change::{OperandStrategy, RollbackArgs, UninstallArgs};
 use crate::args::shared::{Document, WaitArgs, quoted};
 use crate::cluster::Cluster;
 use crate::confirm::confirm;
-use crate::reader::{api, list};
+use crate::reader::{NamespacedKind, api, list};
 use crate::watch::Screen;
 use crate::{Unsettled, Verdict, catalogs, global, printer, writer};
 
@@ -44,6 +44,7 @@ pub(crate) async fn run(args: &RollbackArgs) -> anyhow::Result<Verdict> {
     if args.dry_run {
         return Ok(Verdict::Fine);
     }
+    check_permissions(&cluster, &removal, name).await?;
     let file = file(&rollback.subscription);
     if !is_agreed(args, &rollback, &file)? {
         printer::progress(&format!("{name} was not rolled back"));
@@ -136,6 +137,52 @@ async fn check_resolution(
         );
     }
     Ok(also)
+}
+
+/// Checks that the user may do every step. Without the permission for a later one, the operator would stay removed.
+///
+/// # Errors
+/// A permission is missing, or the API server does not answer.
+async fn check_permissions(cluster: &Cluster, removal: &Removal, name: &str) -> anyhow::Result<()> {
+    let (client, namespace) = (&cluster.client, cluster.namespace.as_str());
+    let mut missing = Vec::new();
+    need::<Subscription>(cluster, "create", "", &mut missing).await?;
+    if let Some(subscription) = &removal.subscription {
+        need::<Subscription>(cluster, "delete", &subscription.name_any(), &mut missing).await?;
+    }
+    for csv in &removal.csvs {
+        need::<ClusterServiceVersion>(cluster, "delete", &csv.name_any(), &mut missing).await?;
+    }
+    for open in &removal.plans {
+        need::<InstallPlan>(cluster, "delete", &open.plan.name_any(), &mut missing).await?;
+    }
+    // One Manual Subscription makes all plans of the namespace wait for approval.
+    let subscriptions = list::<Subscription>(client, Some(namespace), "").await?;
+    if subscriptions.iter().any(|found| found.spec.is_manual()) {
+        need::<InstallPlan>(cluster, "patch", "", &mut missing).await?;
+    }
+    if missing.is_empty() {
+        return Ok(());
+    }
+    bail!(
+        "cannot roll back {name}, so nothing was changed: you have no permission in namespace {namespace} to {}; request it, or see \
+         `kubectl auth can-i --list {}`",
+        missing.join(" and to "),
+        removal.flags
+    )
+}
+
+/// Adds a missing permission to the list, as in `delete installplans install-1`.
+async fn need<K: NamespacedKind>(
+    cluster: &Cluster,
+    verb: &str,
+    name: &str,
+    missing: &mut Vec<String>,
+) -> anyhow::Result<()> {
+    if !writer::is_allowed::<K>(&cluster.client, &cluster.namespace, verb, name).await? {
+        missing.push(format!("{verb} {} {name}", K::plural(&())).trim_end().to_owned());
+    }
+    Ok(())
 }
 
 /// Returns the file that has the Subscription while the cluster does not.

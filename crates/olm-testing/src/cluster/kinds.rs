@@ -40,6 +40,9 @@ impl Kind {
 /// Kind used for leader election. It is written regularly, even if there is nothing to do.
 pub const LEASE: &str = "Lease";
 
+/// Kind with which a client asks what it may do. Reviews are answered and not stored.
+pub(super) const SELF_REVIEW: &str = "SelfSubjectAccessReview";
+
 /// Group, versions, kind, plural, namespaced, status.
 type Row = (&'static str, &'static str, &'static str, &'static str, bool, bool);
 
@@ -104,6 +107,14 @@ const BUILT_IN: &[Row] = &[
         false,
     ),
     ("coordination.k8s.io", "v1", LEASE, "leases", true, false),
+    (
+        "authorization.k8s.io",
+        "v1",
+        SELF_REVIEW,
+        "selfsubjectaccessreviews",
+        false,
+        false,
+    ),
     (
         "policy",
         "v1",

@@ -16,8 +16,8 @@ use serde_json::{Value, json};
 
 use super::FakeCluster;
 use super::faults::{Fault, Link, lock};
-use super::kinds::LEASE;
-use super::request::{Request, Route, Verb, route};
+use super::kinds::{LEASE, SELF_REVIEW};
+use super::request::{PatchType, Request, Route, Verb, route};
 use super::status::Refusal;
 use super::watch::Watch;
 
@@ -76,6 +76,7 @@ impl FakeCluster {
             Ok(Route::Objects(request)) if request.kind.kind == "Event" && request.verb.writes() => {
                 Ok(self.take_event(&request))
             }
+            Ok(Route::Objects(request)) if request.kind.kind == SELF_REVIEW => Ok(self.review(&request)),
             Ok(Route::Objects(request)) => return self.objects_answer(link, *request).await,
         };
         Ok(response(answer))
@@ -147,6 +148,35 @@ impl FakeCluster {
             Ok(_) => text,
             Err(refusal) => format!("{text} REFUSED {}", refusal.reason),
         }]);
+    }
+
+    /// Answers a SelfSubjectAccessReview: a request that a hook forbids is not allowed.
+    fn review(&self, request: &Request) -> (u16, Value) {
+        const VERBS: [Verb; 4] = [
+            Verb::Create,
+            Verb::Update,
+            Verb::Patch(PatchType::Merge),
+            Verb::Delete,
+        ];
+        let mut review = request.body.clone();
+        let asked = &request.body["spec"]["resourceAttributes"];
+        let text = |field: &str| asked[field].as_str().unwrap_or_default().to_owned();
+        let verb = VERBS.into_iter().find(|verb| verb.text() == text("verb"));
+        let mut kinds = self.lock().kinds().into_iter();
+        let kind = kinds.find(|kind| kind.group == text("group") && kind.plural == text("resource"));
+        let fault = verb.zip(kind).and_then(|(verb, kind)| {
+            let asked = Request {
+                verb,
+                kind,
+                namespace: text("namespace"),
+                name: text("name"),
+                ..request.clone()
+            };
+            lock(&self.shared.hooks).iter_mut().find_map(|hook| hook(&asked))
+        });
+        let is_forbidden = matches!(fault, Some(Fault::Refuse(refusal)) if refusal.code == 403);
+        review["status"] = json!({"allowed": !is_forbidden});
+        (201, review)
     }
 
     /// Sent Events are logged, not stored; a test that reads Events has to `put` them.

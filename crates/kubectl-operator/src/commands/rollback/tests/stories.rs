@@ -1,6 +1,7 @@
 //! From the removal of the operator to the end of its InstallPlan.
 
 use olm_api::labels::PLAN_PREVIEW;
+use olm_testing::cluster::PatchType;
 
 use super::*;
 
@@ -164,4 +165,59 @@ async fn an_approval_that_fails_says_that_the_operator_is_removed() {
         error.starts_with(expected) && error.contains("it is forbidden"),
         "{error}"
     );
+}
+
+/// An account that may delete and not create would leave nothing that runs.
+#[tokio::test(start_paused = true)]
+async fn a_missing_permission_is_named_before_anything_is_deleted() {
+    let text = |step: &str| {
+        format!(
+            "cannot roll back db, so nothing was changed: you have no permission in namespace shop to {step}; request it, or see \
+             `kubectl auth can-i --list -n shop`"
+        )
+    };
+    for (verb, kind, approval, expected) in [
+        (
+            Verb::Create,
+            "Subscription",
+            "Automatic",
+            Some("create subscriptions"),
+        ),
+        (
+            Verb::Delete,
+            "Subscription",
+            "Automatic",
+            Some("delete subscriptions db"),
+        ),
+        (
+            Verb::Delete,
+            "ClusterServiceVersion",
+            "Automatic",
+            Some(
+                "delete clusterserviceversions etcd.v1.0.0 and to delete clusterserviceversions etcd.v2.0.0",
+            ),
+        ),
+        (
+            Verb::Patch(PatchType::Merge),
+            "InstallPlan",
+            "Manual",
+            Some("patch installplans"),
+        ),
+        // OLM approves its plan.
+        (Verb::Patch(PatchType::Merge), "InstallPlan", "Automatic", None),
+    ] {
+        let cluster = failed();
+        let change = json!({"spec": {"installPlanApproval": approval}});
+        cluster.edit("Subscription", "shop", "db", &change);
+        let removal = Box::pin(removal(&cluster)).await;
+        cluster.on_request(move |request| {
+            let is_it = request.verb == verb && request.kind.kind == kind;
+            is_it.then(|| Fault::Refuse(Refusal::forbidden("it is forbidden")))
+        });
+        let (client, _link) = cluster.connect();
+        let checked = check_permissions(&Cluster::of(client, "shop"), &removal, "db").await;
+        let refused = checked.err().map(|error| error.to_string());
+        assert_eq!(refused, expected.map(text), "{verb:?} {kind}");
+        assert!(cluster.log().writes.is_empty());
+    }
 }
