@@ -7,15 +7,19 @@ use olm_api::intersection::{NamespaceSet, listed_apis};
 use olm_api::v1::OperatorGroup;
 use olm_api::v1alpha1::{InstallMode, InstallModeType};
 use olm_resolver::objects::targets;
+use serde_json::json;
 
 /// Target that means all namespaces.
 pub(crate) const ALL: &str = "";
 
-/// Returns what to do in a namespace that has operators but no OperatorGroup.
+/// Returns what to do in a namespace that has operators but no OperatorGroup. `install --create-operator-group` refuses a package that
+/// has a Subscription already.
 pub(crate) fn create_one(namespace: &str) -> String {
+    let group = json!({"apiVersion": "operators.coreos.com/v1", "kind": "OperatorGroup",
+        "metadata": {"name": namespace, "namespace": namespace}, "spec": {"targetNamespaces": [namespace]}});
     format!(
-        "create an OperatorGroup in namespace {namespace}, with spec {{}} for all namespaces, or spec.targetNamespaces: [{namespace}]; or use \
-         --create-operator-group of kubectl operator install"
+        "create an OperatorGroup in namespace {namespace}, with spec {{}} for all namespaces, or for this one: \
+         echo '{group}' | kubectl create -f -"
     )
 }
 
@@ -113,7 +117,7 @@ fn supported(mode: &str) -> InstallMode {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::{Value, json};
+    use serde_json::Value;
 
     use super::*;
 

@@ -45,7 +45,7 @@ const CHECKS: [(&str, Check); 14] = [
     ("ServiceAccounts of OperatorGroups exist", groups::accounts),
     ("Subscriptions name a catalog that exists", catalogs::named),
     ("operators are ready", operators::ready),
-    ("operators that run have a Subscription", csvs::unsubscribed),
+    ("operators have a Subscription", csvs::unsubscribed),
     ("no ClusterServiceVersion is held by finalizers", csvs::deleted),
     ("webhooks reach a service", serving::webhooks),
     ("APIServices reach a service", serving::api_services),

@@ -6,7 +6,9 @@ mod plans;
 mod removal;
 #[cfg(test)]
 pub(in crate::commands) mod tests;
+mod text;
 
+use std::collections::BTreeSet;
 use std::io::Write;
 
 use anyhow::{anyhow, bail};
@@ -18,15 +20,16 @@ use olm_api::v1::{Operator, OperatorGroup};
 use olm_api::v1alpha1::{ClusterServiceVersion, InstallPlan, Subscription};
 
 use self::plans::{OpenPlan, open_plans};
+use self::removal::decide;
 pub(super) use self::removal::{Definition, Objects, Removal};
-use self::removal::{MAX_NAMED, decide};
 use crate::args::change::{OperandStrategy, UninstallArgs};
 use crate::args::shared::{UPSTREAM_TIMEOUT, WaitArgs, quoted, slice};
 use crate::cluster::Cluster;
 use crate::command_line::CommandLine;
 use crate::confirm::{has_terminal, unless_refused};
+use crate::operands::Operand;
 use crate::operators::Gathered;
-use crate::reader::{answer, api, get_cluster, list, list_names, require_namespace};
+use crate::reader::{NamespacedKind, answer, api, get_cluster, list, list_names, require_namespace};
 use crate::watch::{Look, Outcome, Screen, are_gone, until};
 use crate::{Verdict, gather, operands, printer, terminal, writer};
 
@@ -48,6 +51,7 @@ pub(crate) async fn run(args: &UninstallArgs) -> anyhow::Result<Verdict> {
     if args.dry_run {
         return Ok(Verdict::Fine);
     }
+    check_permissions(&cluster.client, &removal, &args.name).await?;
     let is_asked = has_terminal() && !args.yes;
     let question = question(&removal, args, is_asked)?;
     if !unless_refused(&question, args.yes)? {
@@ -59,6 +63,46 @@ pub(crate) async fn run(args: &UninstallArgs) -> anyhow::Result<Verdict> {
     let wait = args.wait.or(UPSTREAM_TIMEOUT);
     let is_gone = remove(client, &removal, &wait, &mut screen, &mut tell).await?;
     Ok(Verdict::when(is_gone))
+}
+
+/// Checks that the user may delete the Subscription, its InstallPlans and its ClusterServiceVersions. Otherwise the operator would go on
+/// running without its Subscription.
+///
+/// # Errors
+/// A permission is missing.
+async fn check_permissions(client: &Client, removal: &Removal, name: &str) -> anyhow::Result<()> {
+    let mut missing = Vec::new();
+    if let Some(own) = &removal.subscription
+        && !may_delete(client, own).await
+    {
+        missing.push(writer::subject(own));
+    }
+    for OpenPlan { plan, .. } in &removal.plans {
+        if !may_delete(client, plan).await {
+            missing.push(writer::subject(plan));
+        }
+    }
+    for csv in &removal.csvs {
+        if !may_delete(client, csv).await {
+            missing.push(writer::subject(csv));
+        }
+    }
+    if missing.is_empty() {
+        return Ok(());
+    }
+    bail!(
+        "cannot uninstall {name}, so nothing was changed: you have no permission to delete {}; request it, or see `kubectl auth can-i \
+         --list {}`",
+        missing.join(", "),
+        removal.flags
+    )
+}
+
+/// Returns true if the user may delete an object, also if the API server does not answer that.
+async fn may_delete<K: NamespacedKind>(client: &Client, object: &K) -> bool {
+    let (namespace, name) = (object.namespace().unwrap_or_default(), object.name_any());
+    let allowed = writer::is_allowed::<K>(client, &namespace, "delete", &name).await;
+    allowed.unwrap_or(true)
 }
 
 /// Returns a warning about a flag that has no effect.
@@ -198,9 +242,15 @@ async fn operands_of(client: &Client, args: &UninstallArgs, removal: &mut Remova
     if removal.deletes_operands {
         for definition in removal.definitions.iter_mut().filter(|found| !found.is_deleted) {
             let of_it = removal.operands.iter();
-            definition.deleted = of_it
+            let deleted: BTreeSet<String> = of_it
                 .filter(|operand| operand.definition == definition.name)
-                .count();
+                .map(Operand::name)
+                .collect();
+            definition.deleted = deleted.len();
+            // The deleted ones are listed themselves.
+            if let Objects::Known { names, .. } = &mut definition.objects {
+                names.retain(|name| !deleted.contains(name));
+            }
         }
     }
     Ok(())
@@ -278,7 +328,7 @@ async fn objects(client: &Client, crd: &CustomResourceDefinition) -> anyhow::Res
             .iter()
             .filter(|object| !object.finalizers().is_empty())
             .count(),
-        names: page.items.iter().take(MAX_NAMED).map(name).collect(),
+        names: page.items.iter().map(name).collect(),
     })
 }
 

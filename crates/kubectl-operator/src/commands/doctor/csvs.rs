@@ -11,13 +11,10 @@ use crate::terminal::{age, plain, seconds};
 
 /// Time, in seconds, that finalizers of OLM and of operators may take.
 const PATIENCE: i64 = 5 * 60;
-/// Age, in seconds, of a version that no Subscription may have reported yet. The lists are read one after the other, and OLM writes the
-/// status of a Subscription before a new version succeeds.
-const UNREPORTED: i64 = 20;
 /// ClusterServiceVersion of upstream's package-server, in OLM's namespace.
 const PACKAGE_SERVER: &str = "packageserver";
 
-/// Checks that operators that run have a Subscription.
+/// Checks that operators have a Subscription, also while they are installed and after they failed.
 pub(super) fn unsubscribed(observed: &Observed) -> Result<Vec<Finding>, &Unread> {
     let gathered = observed.operators.as_ref()?;
     let operators = gathered.operators();
@@ -38,15 +35,18 @@ pub(super) fn unsubscribed(observed: &Observed) -> Result<Vec<Finding>, &Unread>
     let findings = alone.filter_map(|operator| {
         let csv = operator.installed?;
         let (namespace, name) = (operator.namespace(), operator.name());
-        let created = csv.creation_timestamp()?.0;
         let is_part_of_olm = namespace == observed.olm && name == PACKAGE_SERVER;
-        let runs = *csv.phase() == Phase::Succeeded && csv.metadata.deletion_timestamp.is_none();
-        let is_old = seconds(observed.now, created) > UNREPORTED;
-        if is_part_of_olm || !runs || !is_old || looks_for_version(&namespace) {
+        let is_deleted = csv.metadata.deletion_timestamp.is_some() || *csv.phase() == Phase::Deleting;
+        if is_part_of_olm || is_deleted || looks_for_version(&namespace) {
             return None;
         }
-        // OLM adopts only a version that names its package.
-        let adopt = package_of(csv).map(|package| {
+        let text = match csv.phase() {
+            Phase::Succeeded => "it runs without a Subscription, so OLM does not upgrade it",
+            _ => "no Subscription refers to it, so OLM installs no other version in its place",
+        };
+        // OLM adopts only a version that names its package, and none that is replaced.
+        let adoptable = package_of(csv).filter(|_| *csv.phase() != Phase::Replacing);
+        let adopt = adoptable.map(|package| {
             format!(
                 "adopt it: kubectl operator install {} --version {} -n {}; or ",
                 word(&package),
@@ -56,9 +56,9 @@ pub(super) fn unsubscribed(observed: &Observed) -> Result<Vec<Finding>, &Unread>
         });
         Some(Finding::warning(
             about(csv),
-            "it runs without a Subscription, so OLM does not upgrade it",
+            text,
             format!(
-                "{}delete it: kubectl delete csv {}",
+                "{}uninstall it: kubectl operator uninstall {}",
                 adopt.unwrap_or_default(),
                 at(csv)
             ),

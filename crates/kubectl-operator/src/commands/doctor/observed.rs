@@ -8,10 +8,14 @@ use k8s_openapi::api::core::v1::Pod;
 use olm_api::extension_v1::{ClusterCatalog, ClusterExtension};
 use olm_api::labels::OWNER_KIND_CSV;
 use olm_api::v1::OperatorGroup;
-use olm_api::v1alpha1::CatalogSource;
+use olm_api::v1alpha1::{CatalogSource, ClusterServiceVersion};
 
 use crate::operators::{Gathered, Key};
 use crate::reader::Unreadable;
+use crate::terminal::seconds;
+
+/// Age, in seconds, from which a ClusterServiceVersion is older than a read; one takes less by default.
+const NEW: i64 = 60;
 
 /// Reason why a part was not read.
 pub(super) type Unread = String;
@@ -79,6 +83,8 @@ pub(super) struct Caller {
     pub(super) object: Owned,
     /// The Services.
     pub(super) targets: Vec<Key>,
+    /// True for webhooks that the API server skips if it cannot call them.
+    pub(super) is_optional: bool,
     /// Problem that the API server reports for it.
     pub(super) trouble: Option<String>,
 }
@@ -105,11 +111,23 @@ impl Observed {
         Ok(found.csvs.contains_key(key) || found.unreadable.iter().any(is_same))
     }
 
-    /// Returns false if a ClusterServiceVersion is in no list although something names it. The reads may be minutes apart: it may have
-    /// been created meanwhile, and an upgrade passes the dependents to the next version. The remedy would be to delete them.
+    /// Returns false if a ClusterServiceVersion is in no list although something names it, or is new and no Subscription names it. The
+    /// reads may be minutes apart: it may have been created meanwhile, and an upgrade passes the dependents to the next version. The
+    /// remedy would be to delete them. OLM writes the status of a Subscription before it creates a version, so the next read has both.
     pub(super) fn is_consistent(&self) -> bool {
         let mut named = owners(self).chain(installed(self));
-        named.all(|csv| self.has_csv(&csv) != Ok(false))
+        named.all(|csv| self.has_csv(&csv) != Ok(false)) && !self.has_new_operator()
+    }
+
+    /// Returns true if a ClusterServiceVersion without a Subscription may be newer than the list of Subscriptions.
+    fn has_new_operator(&self) -> bool {
+        let is_new = |csv: &ClusterServiceVersion| {
+            let created = csv.metadata.creation_timestamp.as_ref();
+            created.is_some_and(|created| seconds(self.now, created.0) < NEW)
+        };
+        let operators = self.operators.iter().flat_map(Gathered::operators);
+        let mut lone = operators.filter(|operator| operator.subscription.is_none());
+        lone.any(|operator| operator.installed.is_some_and(is_new))
     }
 }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::csvs::orphaned;
-use super::finding::{Finding, object, word};
+use super::finding::{Finding, Severity, object, word};
 use super::observed::{Caller, Observed, Owned, Read, Unread};
 use crate::operators::Key;
 use crate::terminal::plain;
@@ -26,7 +26,8 @@ pub(super) fn conversions(observed: &Observed) -> Result<Vec<Finding>, &Unread> 
         .iter()
         .filter_map(|(name, target)| {
             let about = object("CustomResourceDefinition", "", name);
-            reach(observed, about, target, "so its objects cannot be converted")
+            let effect = (Severity::Error, "so its objects cannot be converted");
+            reach(observed, about, target, effect)
         });
     Ok(findings.collect())
 }
@@ -48,6 +49,13 @@ fn of_caller(observed: &Observed, caller: &Caller, effect: &str) -> Vec<Finding>
         return vec![finding];
     }
     let about = object(kind, "", name);
+    let effect = match caller.is_optional {
+        true => (
+            Severity::Warning,
+            "so the webhook is skipped: requests pass without it, as its failurePolicy is Ignore",
+        ),
+        false => (Severity::Error, effect),
+    };
     let targets: BTreeSet<&Key> = caller.targets.iter().collect();
     let mut findings: Vec<Finding> = targets
         .into_iter()
@@ -64,19 +72,26 @@ fn of_caller(observed: &Observed, caller: &Caller, effect: &str) -> Vec<Finding>
     findings
 }
 
-/// Returns a finding if the Service is missing or none of its endpoints is ready.
-fn reach(observed: &Observed, about: String, target: &Key, effect: &str) -> Option<Finding> {
+/// Returns a finding if the Service is missing or none of its endpoints is ready, with the effect and its severity.
+fn reach(
+    observed: &Observed,
+    about: String,
+    target: &Key,
+    (severity, effect): (Severity, &str),
+) -> Option<Finding> {
     let (namespace, name) = target;
     let service = format!("{}/{}", plain(namespace), plain(name));
     let place = word(namespace);
     match observed.services.get(target) {
         Some(Ok(Some(1..))) => None,
-        Some(Ok(Some(0))) => Some(Finding::error(
+        Some(Ok(Some(0))) => Some(Finding::new(
+            severity,
             about,
             format!("its service {service} has no ready endpoint, {effect}"),
             format!("check why its pods are not ready: kubectl operator status -n {place}"),
         )),
-        Some(Ok(None)) => Some(Finding::error(
+        Some(Ok(None)) => Some(Finding::new(
+            severity,
             about,
             format!("its service {service} does not exist, {effect}"),
             format!("reinstall the operator in namespace {place}, or delete this object"),

@@ -1,14 +1,14 @@
 //! Decides what the uninstallation of an operator deletes and keeps. Pure.
 
 use std::collections::BTreeSet;
-use std::fmt;
 
 use anyhow::bail;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::ResourceExt as _;
-use olm_api::labels::OWNER_KIND_CSV;
+use olm_api::labels::{OWNER_KIND_CSV, component_label};
 use olm_api::v1::{Operator, OperatorGroup, RichReference};
 use olm_api::v1alpha1::{ClusterServiceVersion, InstallPlan, Subscription};
+use olm_resolver::installed::package_of;
 use serde_json::Value;
 
 use super::leftovers::{self, CRD_KIND, refs};
@@ -20,16 +20,11 @@ use crate::operands::Operand;
 use crate::operators::{Gathered, Operator as Found};
 use crate::reader::Unreadable;
 use crate::terminal::plain;
-use crate::writer::subject;
 
 /// Prefix of the operators that also own a kind.
 const OWNED_TOO: &str = "also owned by ";
 /// Prefix of the operators that require a kind.
 const NEEDED: &str = "needed by ";
-/// Maximum number of operands listed.
-const MAX_OPERANDS: usize = 50;
-/// Maximum number of objects listed per kind.
-pub(super) const MAX_NAMED: usize = 5;
 
 /// Objects to delete and to keep.
 #[derive(Debug, Clone, Default)]
@@ -83,6 +78,11 @@ pub(in crate::commands) struct Definition {
 }
 
 impl Definition {
+    /// Returns true if another operator also owns it.
+    pub(super) fn is_owned(&self) -> bool {
+        self.others.iter().any(|other| other.starts_with(OWNED_TOO))
+    }
+
     /// Returns true if the kind has objects, or may have some.
     pub(in crate::commands) fn has_objects(&self) -> bool {
         !matches!(
@@ -104,6 +104,7 @@ pub(in crate::commands) enum Objects {
         at_least: bool,
         /// Number with finalizers, among those read.
         with_finalizers: usize,
+        /// Names of those read, without operands that are deleted.
         names: Vec<String>,
     },
 }
@@ -172,11 +173,10 @@ pub(super) fn decide(
     let name = name.as_str();
     let operator = &gathered.find(namespace, name, &commands)?;
     let known = gathered.chain(operator);
-    // A Subscription that was created again does not name the version that runs, but the Operator object lists it.
-    let mut listed_too = unsubscribed(gathered, namespace, object.as_ref());
-    listed_too.retain(|csv| known.iter().all(|known| known.name_any() != csv.name_any()));
+    let mut more = unsubscribed(gathered, operator);
+    more.retain(|csv| known.iter().all(|known| known.name_any() != csv.name_any()));
     // The oldest is deleted first, so that no older version starts to run again.
-    let csvs: Vec<ClusterServiceVersion> = listed_too.into_iter().chain(known).cloned().collect();
+    let csvs: Vec<ClusterServiceVersion> = more.into_iter().chain(known).cloned().collect();
     let flags = commands.flags(Some(namespace));
     let names = names_of(operator, &csvs);
     let mut notes: Vec<String> = Vec::new();
@@ -262,25 +262,34 @@ pub(super) fn decide(
     })
 }
 
-/// Returns the versions that an Operator object lists and no Subscription has, with those that they replace, oldest first.
-fn unsubscribed<'a>(
-    gathered: &'a Gathered,
-    namespace: &str,
-    object: Option<&Operator>,
-) -> Vec<&'a ClusterServiceVersion> {
-    let is_listed = |csv: &ClusterServiceVersion| {
-        object.into_iter().flat_map(refs).any(|reference| {
-            reference.kind.as_deref() == Some(OWNER_KIND_CSV)
-                && reference.namespace.as_deref() == Some(namespace)
-                && reference.name.as_ref() == Some(&csv.name_any())
-        })
-    };
+/// Returns the versions that OLM labelled as components of the operator and that no Subscription has, with those that they replace,
+/// oldest first. The Subscription does not name them if it was created again, or if a user deleted the version that replaced them.
+/// None are returned if another Subscription of the namespace has the package, because they may be its versions.
+fn unsubscribed<'a>(gathered: &'a Gathered, operator: &Found<'_>) -> Vec<&'a ClusterServiceVersion> {
+    let namespace = operator.namespace();
     let all = gathered.operators();
+    let of_package = all
+        .iter()
+        .filter(|found| found.namespace() == namespace && found.package() == operator.package());
+    let label = match of_package.count() {
+        1 => operator
+            .package()
+            .and_then(|package| component_label(package, &namespace)),
+        _ => None,
+    };
+    let is_component = |csv: &ClusterServiceVersion| {
+        // Labels of long names are cut, so another package may have the same.
+        let is_of_other = package_of(csv).is_some_and(|of| Some(of.as_str()) != operator.package());
+        !is_of_other
+            && label
+                .as_ref()
+                .is_some_and(|label| csv.labels().contains_key(label))
+    };
     let lone = all
         .iter()
         .filter(|found| found.subscription.is_none() && found.namespace() == namespace);
-    let listed = lone.filter(|found| found.installed.is_some_and(is_listed));
-    listed.flat_map(|found| gathered.chain(found)).collect()
+    let labelled = lone.filter(|found| found.installed.is_some_and(is_component));
+    labelled.flat_map(|found| gathered.chain(found)).collect()
 }
 
 /// Returns true for a reference to a ClusterServiceVersion of the namespace that exists and is not deleted.
@@ -416,176 +425,5 @@ fn mentions(value: &Value, text: &str) -> bool {
         Value::Array(values) => values.iter().any(|value| mentions(value, text)),
         Value::Object(fields) => fields.values().any(|value| mentions(value, text)),
         _ => false,
-    }
-}
-
-impl fmt::Display for Removal {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let Some(subscription) = &self.subscription {
-            writeln!(f, "deletes  {}", subject(subscription))?;
-        }
-        for open in &self.plans {
-            let installs = open.plan.spec.cluster_service_version_names.join(", ");
-            let state = match open.is_approved() {
-                true => "is in progress",
-                false => "is waiting for approval",
-            };
-            writeln!(
-                f,
-                "deletes  {}, which {state} and installs {}",
-                subject(&open.plan),
-                plain(&installs)
-            )?;
-        }
-        for csv in &self.csvs {
-            writeln!(
-                f,
-                "deletes  {}, with its Deployments, ServiceAccounts and permissions",
-                subject(csv)
-            )?;
-        }
-        for definition in &self.definitions {
-            write!(f, "{definition}")?;
-        }
-        if self.deletes_operands {
-            for operand in self.operands.iter().take(MAX_OPERANDS) {
-                writeln!(
-                    f,
-                    "deletes  {} {}, before the operator",
-                    plain(&operand.resource.kind),
-                    plain(&operand.name())
-                )?;
-            }
-            let more = self.operands.len().saturating_sub(MAX_OPERANDS);
-            if more > 0 {
-                writeln!(f, "deletes  {more} more of these kinds, before the operator")?;
-            }
-        }
-        if let Some(operator) = &self.operator {
-            for reference in &self.listed {
-                writeln!(
-                    f,
-                    "deletes  {}, which Operator {} lists",
-                    leftovers::subject(reference),
-                    operator.name_any()
-                )?;
-            }
-            let kept = refs(operator).filter(|reference| !self.deletes(reference));
-            let kept: Vec<String> = kept.map(leftovers::subject).collect();
-            let unless = match kept.is_empty() {
-                true => String::new(),
-                false => format!("; it is kept while it lists {}", kept.join(", ")),
-            };
-            writeln!(f, "deletes  {}{unless}", subject(operator))?;
-        }
-        for group in &self.groups {
-            writeln!(f, "deletes  {}, if no Subscription is left there", subject(group))?;
-        }
-        if let Some(operator) = &self.kept_operator {
-            writeln!(
-                f,
-                "leaves   {}, which lists what is left; --delete-operator deletes both",
-                subject(operator)
-            )?;
-        }
-        for group in &self.unused_groups {
-            writeln!(
-                f,
-                "leaves   {}, which no operator uses then; --delete-operator-groups deletes it, too",
-                subject(group)
-            )?;
-        }
-        let left = self.definitions.iter();
-        let left = left.filter(|definition| !definition.is_deleted && definition.deleted == 0);
-        let (owned, lone): (Vec<&Definition>, Vec<&Definition>) = left.partition(|left| left.is_owned());
-        if !lone.is_empty() {
-            let what = match owned.is_empty() {
-                true => "what is left",
-                false => "what is left and not owned by another operator",
-            };
-            writeln!(
-                f,
-                "note: no operator manages {what}; a later install adopts it again"
-            )?;
-        }
-        for note in &self.notes {
-            writeln!(f, "note: {}", plain(note))?;
-        }
-        Ok(())
-    }
-}
-
-impl Definition {
-    /// Returns true if another operator also owns it.
-    fn is_owned(&self) -> bool {
-        self.others.iter().any(|other| other.starts_with(OWNED_TOO))
-    }
-}
-
-impl fmt::Display for Definition {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let name = plain(&self.name);
-        let verb = if self.is_deleted { "deletes" } else { "leaves " };
-        let (one_lost, lost) = match self.is_deleted {
-            true => ("which is lost", "which are lost"),
-            false => ("which is kept", "which are kept"),
-        };
-        let others = match self.others.is_empty() {
-            true => String::new(),
-            false => format!("; {}", self.others.join("; ")),
-        };
-        match &self.objects {
-            Objects::NoDefinition => writeln!(
-                f,
-                "leaves   nothing of CustomResourceDefinition {name}: it does not exist"
-            )?,
-            Objects::Unknown(cause) => writeln!(
-                f,
-                "{verb}  CustomResourceDefinition {name} with unknown objects ({}), {lost}{others}",
-                plain(cause)
-            )?,
-            Objects::Known { count: 0, .. } => {
-                writeln!(
-                    f,
-                    "{verb}  CustomResourceDefinition {name}, which has no objects{others}"
-                )?;
-            }
-            Objects::Known {
-                count,
-                at_least,
-                names,
-                with_finalizers,
-            } => {
-                let more = if *at_least { "at least " } else { "" };
-                let named: Vec<String> = names.iter().map(|name| plain(name)).collect();
-                let dots = if *count > named.len() { ", …" } else { "" };
-                let (objects, lost) = match count {
-                    1 => ("object", one_lost),
-                    _ => ("objects", lost),
-                };
-                let of_operands = format!("of which {} are deleted", self.deleted);
-                let lost = match self.deleted {
-                    0 => lost,
-                    deleted if deleted == *count => "all of which are deleted",
-                    _ => of_operands.as_str(),
-                };
-                writeln!(
-                    f,
-                    "{verb}  CustomResourceDefinition {name} with {more}{count} {objects}, {lost}: {}{dots}{others}",
-                    named.join(", ")
-                )?;
-                if *with_finalizers > 0 && !self.is_deleted && self.deleted == 0 {
-                    writeln!(
-                        f,
-                        "note: {}; without the operator they cannot be deleted properly",
-                        match with_finalizers {
-                            1 => "one has finalizers".to_owned(),
-                            _ => format!("{with_finalizers} of them have finalizers"),
-                        }
-                    )?;
-                }
-            }
-        }
-        Ok(())
     }
 }

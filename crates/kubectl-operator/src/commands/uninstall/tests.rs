@@ -497,6 +497,35 @@ async fn a_definition_that_cannot_be_read_keeps_everything() {
     }
 }
 
+/// An account with permissions on Subscriptions only would leave an operator without one.
+#[tokio::test(start_paused = true)]
+async fn a_missing_permission_is_named_before_anything_is_deleted() {
+    for (kind, expected) in [
+        ("Subscription", "Subscription db in namespace shop"),
+        ("InstallPlan", "InstallPlan install-1 in namespace shop"),
+        (
+            "ClusterServiceVersion",
+            "ClusterServiceVersion etcd.v1.0.0 in namespace shop",
+        ),
+    ] {
+        let cluster = upgrading(true);
+        let removal = looked(&cluster, &[]).await.unwrap();
+        let (client, _link) = cluster.connect();
+        check_permissions(&client, &removal, "db").await.unwrap();
+        cluster.on_request(move |request| {
+            let is_refused = request.kind.kind == kind && request.verb.writes();
+            is_refused.then(|| Fault::Refuse(Refusal::new(403, "Forbidden", "is forbidden")))
+        });
+        let refused = check_permissions(&client, &removal, "db").await.unwrap_err();
+        let text = format!(
+            "cannot uninstall db, so nothing was changed: you have no permission to delete {expected}; request it, or see \
+             `kubectl auth can-i --list -n shop --context 'a b' --kubeconfig /k`"
+        );
+        assert_eq!(refused.to_string(), text);
+        assert!(cluster.log().writes.is_empty());
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_refused_step_reports_the_way_out() {
     let expected = "kubectl operator uninstall etcd.v1.0.0 -n shop --context 'a b' --kubeconfig /k --delete-crd etcds.example.com";

@@ -86,8 +86,9 @@ fn the_operator_groups_of_a_namespace_have_a_way_out_in_status_and_explain() {
     for (reason, expected) in [
         (
             "NoOperatorGroup",
-            "to resolve: create an OperatorGroup in namespace shop, with spec {} for all namespaces, or spec.targetNamespaces: [shop]; \
-             or use --create-operator-group of kubectl operator install",
+            "to resolve: create an OperatorGroup in namespace shop, with spec {} for all namespaces, or for this one: echo \
+             '{\"apiVersion\":\"operators.coreos.com/v1\",\"kind\":\"OperatorGroup\",\"metadata\":{\"name\":\"shop\",\"namespace\":\"shop\"},\
+             \"spec\":{\"targetNamespaces\":[\"shop\"]}}' | kubectl create -f -",
         ),
         (
             "TooManyOperatorGroups",

@@ -28,14 +28,14 @@ impl Reader<'_> {
     pub(super) async fn webhooks(&self, namespace: Option<&str>) -> Read<Vec<Caller>> {
         let selector = owned_by(namespace);
         let validating = |found: ValidatingWebhookConfiguration| {
-            let configs = found.webhooks.into_iter().flatten();
-            let configs = configs.map(|webhook| webhook.client_config);
-            caller("ValidatingWebhookConfiguration", found.metadata, configs)
+            let webhooks = found.webhooks.into_iter().flatten();
+            let calls = webhooks.map(|webhook| (webhook.client_config, webhook.failure_policy));
+            caller("ValidatingWebhookConfiguration", found.metadata, calls)
         };
         let mutating = |found: MutatingWebhookConfiguration| {
-            let configs = found.webhooks.into_iter().flatten();
-            let configs = configs.map(|webhook| webhook.client_config);
-            caller("MutatingWebhookConfiguration", found.metadata, configs)
+            let webhooks = found.webhooks.into_iter().flatten();
+            let calls = webhooks.map(|webhook| (webhook.client_config, webhook.failure_policy));
+            caller("MutatingWebhookConfiguration", found.metadata, calls)
         };
         let mut callers = self.projected(&selector, PAGE, validating).await?;
         callers.extend(self.projected(&selector, PAGE, mutating).await?);
@@ -55,6 +55,7 @@ impl Reader<'_> {
             Some(Caller {
                 object: owned("APIService", found.metadata)?,
                 targets: vec![(service.namespace?, service.name?)],
+                is_optional: false,
                 trouble: unavailable.map(|found| found.message.or(found.reason).unwrap_or_default()),
             })
         };
@@ -106,14 +107,17 @@ impl Reader<'_> {
     }
 }
 
+/// Returns the configuration of these webhooks, each with its failure policy. OLM writes one webhook into each.
 fn caller(
     kind: &str,
     metadata: ObjectMeta,
-    configs: impl Iterator<Item = WebhookClientConfig>,
+    calls: impl Iterator<Item = (WebhookClientConfig, Option<String>)>,
 ) -> Option<Caller> {
+    let (configs, policies): (Vec<_>, Vec<_>) = calls.unzip();
     Some(Caller {
         object: owned(kind, metadata)?,
-        targets: configs.filter_map(target).collect(),
+        targets: configs.into_iter().filter_map(target).collect(),
+        is_optional: policies.iter().all(|policy| policy.as_deref() == Some("Ignore")),
         trouble: None,
     })
 }

@@ -32,25 +32,38 @@ async fn told(cluster: &FakeCluster) -> Vec<String> {
         .collect()
 }
 
-/// A Subscription to a version that names no package would only conflict with it.
+/// Returns the change that installs etcd.v2.0.0 with a Subscription.
+fn install_another(cluster: &FakeCluster) {
+    cluster.put(csv("2.0.0", "Succeeded", ""));
+    let installed =
+        json!({"installedCSV": "etcd.v2.0.0", "currentCSV": "etcd.v2.0.0", "state": "AtLatestKnown"});
+    cluster.put(subscription("another", &installed));
+}
+
+/// A Subscription to a version that names no package would only conflict with it, and OLM adopts none that is replaced.
 #[tokio::test(start_paused = true)]
 async fn only_a_version_that_names_its_package_is_to_be_adopted() {
     let package = json!({"type": "olm.package", "value": {"packageName": "alone", "version": "1.0.0"}});
     let properties = json!({"properties": [package]}).to_string();
-    let delete = "delete it: kubectl delete csv alone.v1 -n shop";
-    let adopt = format!("adopt it: kubectl operator install alone --version alone.v1 -n shop; or {delete}");
-    for (annotations, expected) in [
-        (json!({labels::PROPERTIES: properties}), adopt.as_str()),
-        (json!({}), delete),
+    let named = json!({labels::PROPERTIES: properties});
+    let runs = "it runs without a Subscription, so OLM does not upgrade it";
+    let fails = "no Subscription refers to it, so OLM installs no other version in its place";
+    let uninstall = "uninstall it: kubectl operator uninstall alone.v1 -n shop";
+    let adopt =
+        format!("adopt it: kubectl operator install alone --version alone.v1 -n shop; or {uninstall}");
+    for (phase, annotations, cause, expected) in [
+        ("Succeeded", &named, runs, adopt.as_str()),
+        ("Succeeded", &json!({}), runs, uninstall),
+        ("Failed", &named, fails, adopt.as_str()),
+        ("Installing", &named, fails, adopt.as_str()),
+        ("Replacing", &named, fails, uninstall),
     ] {
         let cluster = cluster();
-        let mut alone = csv("1.0.0", "Succeeded", "");
+        let mut alone = csv("1.0.0", phase, "");
         alone["metadata"] = json!({"namespace": "shop", "name": "alone.v1", "annotations": annotations,
             "creationTimestamp": "2025-01-01T00:00:00Z"});
         cluster.put(alone);
-        let expected = format!(
-            "ClusterServiceVersion shop/alone.v1: it runs without a Subscription, so OLM does not upgrade it → {expected}"
-        );
+        let expected = format!("ClusterServiceVersion shop/alone.v1: {cause} → {expected}");
         let found = told(&cluster).await;
         assert!(found.contains(&expected), "{found:?}");
     }
@@ -58,10 +71,15 @@ async fn only_a_version_that_names_its_package_is_to_be_adopted() {
 
 #[tokio::test(start_paused = true)]
 async fn objects_created_during_a_read_are_not_reported_as_left_behind() {
-    for kind in ["ValidatingWebhookConfiguration", "ClusterRole", "EndpointSlice"] {
+    for kind in [
+        "ValidatingWebhookConfiguration",
+        "ClusterRole",
+        "ClusterServiceVersion",
+        "EndpointSlice",
+    ] {
         let cluster = cluster();
         at_list_of(&cluster, kind, |cluster| {
-            cluster.put(csv("2.0.0", "Succeeded", ""));
+            install_another(cluster);
             cluster.put(role("etcd.v2.0.0"));
         });
         assert_eq!(told(&cluster).await, [""; 0], "{kind}");
@@ -69,9 +87,7 @@ async fn objects_created_during_a_read_are_not_reported_as_left_behind() {
         let cluster = self::cluster();
         cluster.put(role("etcd.v2.0.0"));
         cluster.put(webhook("hook-2", "etcd.v2.0.0"));
-        at_list_of(&cluster, kind, |cluster| {
-            cluster.put(csv("2.0.0", "Succeeded", ""));
-        });
+        at_list_of(&cluster, kind, install_another);
         assert_eq!(told(&cluster).await, [""; 0], "{kind}");
     }
 }
@@ -289,14 +305,12 @@ async fn one_namespace_does_not_bury_the_findings_of_others() {
         cluster.put(group);
     }
     let findings = diagnosed(&cluster).await.findings;
-    assert_eq!(findings.len(), MAX_FINDINGS + 1);
-    assert!(
-        findings
-            .iter()
-            .any(|finding| finding.object == "ClusterServiceVersion zoo/broken"),
-        "{:?}",
-        findings.last()
-    );
+    // None of them is ready, and none has a Subscription.
+    assert_eq!(findings.len(), 2 * (MAX_FINDINGS + 1));
+    let of_zoo = findings
+        .iter()
+        .filter(|finding| finding.object == "ClusterServiceVersion zoo/broken");
+    assert_eq!(of_zoo.count(), 2, "{:?}", findings.last());
 }
 
 #[tokio::test(start_paused = true)]

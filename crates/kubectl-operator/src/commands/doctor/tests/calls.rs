@@ -93,6 +93,17 @@ async fn webhooks_without_endpoints_are_reported() {
             ),
         ]
     );
+    let ignored = |cluster: &FakeCluster| {
+        none_ready(cluster);
+        let mut hook = webhook("hook", "etcd.v1.0.0");
+        hook["webhooks"][0]["failurePolicy"] = json!("Ignore");
+        cluster.put(hook);
+    };
+    let told = found(ignored).await;
+    let expected = format!(
+        "warning: ValidatingWebhookConfiguration hook: {service}, so the webhook is skipped: requests pass without it, as its failurePolicy is Ignore"
+    );
+    assert!(told.contains(&expected), "{told:?}");
     let gone = |cluster: &FakeCluster| was(cluster.delete("Service", "shop", "etcd-service"));
     assert!(
         found(gone)

@@ -70,7 +70,7 @@ async fn operands_of_the_targets_go_before_the_operator() {
     insta::assert_snapshot!(removal.to_string(), @r"
     deletes  Subscription db in namespace shop
     deletes  ClusterServiceVersion etcd.v1.0.0 in namespace shop, with its Deployments, ServiceAccounts and permissions
-    leaves   CustomResourceDefinition etcds.example.com with 3 objects, of which 2 are deleted: elsewhere/c, shop/a, shop/b
+    leaves   CustomResourceDefinition etcds.example.com with 3 objects, 2 deleted as listed below, 1 kept: elsewhere/c
     deletes  Etcd shop/a, before the operator
     deletes  Etcd shop/b, before the operator
     leaves   OperatorGroup og in namespace shop, which no operator uses then; --delete-operator-groups deletes it, too
@@ -290,12 +290,74 @@ const OBJECTS: [(&str, &str, &str); 6] = [
     ("Etcd", "shop", "a"),
 ];
 
+/// Returns a ClusterServiceVersion with the label that OLM gave it for the package etcd.
+fn component(mut csv: Value) -> Value {
+    csv["metadata"]["labels"] = json!({"operators.coreos.com/etcd.shop": ""});
+    csv
+}
+
+/// A user deleted the newest version, which failed. The Subscription still names it, and OLM runs the version before again.
+#[tokio::test(start_paused = true)]
+async fn versions_before_a_deleted_one_are_shown_and_deleted() {
+    let other = |name: &str, package: &str, status: &Value| {
+        let mut other = subscription(name, status);
+        other["spec"]["name"] = json!(package);
+        other
+    };
+    let installed = json!({"installedCSV": "etcd.v2.0.0", "currentCSV": "etcd.v2.0.0"});
+    for (versions, more, expected) in [
+        (vec![component(owner("1.0.0"))], None, &["etcd.v1.0.0"][..]),
+        (
+            vec![
+                component(successor("2.0.0", "Replacing", "etcd.v1.0.0")),
+                component(owner("1.0.0")),
+            ],
+            None,
+            &["etcd.v1.0.0", "etcd.v2.0.0"],
+        ),
+        // It is of no Subscription, or of another one.
+        (vec![owner("1.0.0")], None, &[]),
+        (
+            vec![component(owner("1.0.0"))],
+            Some(other("twin", "etcd", &json!({}))),
+            &[],
+        ),
+        (
+            vec![component(successor("2.0.0", "Succeeded", "etcd.v1.0.0"))],
+            Some(other("vault", "vault", &installed)),
+            &[],
+        ),
+    ] {
+        let cluster = cluster();
+        cluster.delete("ClusterServiceVersion", "shop", "etcd.v1.0.0");
+        let deleted =
+            json!({"installedCSV": "etcd.v3.0.0", "currentCSV": "etcd.v3.0.0", "state": "AtLatestKnown"});
+        cluster.put(subscription("db", &deleted));
+        for object in versions.into_iter().chain(more) {
+            cluster.put(object);
+        }
+        let (removal, _) = looked_with(&cluster, "etcd", &["-s", "ignore"]).await.unwrap();
+        let names: Vec<String> = removal.csvs.iter().map(|csv| csv.name_any()).collect();
+        assert_eq!(names, expected);
+        for name in expected {
+            let line = format!("deletes  ClusterServiceVersion {name} in namespace shop, with");
+            assert!(removal.to_string().contains(&line), "{removal}");
+        }
+        let (is_gone, told) = removed(&cluster, &removal).await;
+        assert!(is_gone, "{told:?}");
+        for name in expected {
+            assert!(cluster.get("ClusterServiceVersion", "shop", name).is_none());
+        }
+    }
+}
+
 /// The Subscription was deleted and created again, so it names no version.
 #[tokio::test(start_paused = true)]
-async fn a_running_version_that_only_the_operator_object_lists_is_shown_and_deleted() {
+async fn a_running_version_that_only_its_label_assigns_is_shown_and_deleted() {
     let unresolved = || {
         let cluster = with_operands(&[]);
         cluster.put(subscription("db", &json!({})));
+        cluster.put(component(owner("1.0.0")));
         cluster.put(plan("install-0", "Complete", true));
         cluster.put(json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"namespace": "shop", "name": "etcd"}}));
         cluster.put(operator_with(&[
