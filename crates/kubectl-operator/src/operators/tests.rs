@@ -5,6 +5,7 @@ use super::*;
 use crate::terminal::Colours;
 
 mod chains;
+mod lacks;
 mod plans;
 
 /// Returns an object in the namespace `shop`, with these fields besides its metadata.
