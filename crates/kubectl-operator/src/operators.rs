@@ -31,6 +31,9 @@ pub(crate) use self::cause::{PART_GROUPS, message_or_reason, next_unread};
 pub(crate) use self::state::{State, Verdict};
 pub(crate) use self::tree::{Node, deployments, flat, lines, pod_node, replicas};
 
+/// Maximum number of older versions that are known of an operator. Users can name any version in `spec.replaces`.
+const MAX_OLDER: usize = 50;
+
 /// Namespace and name.
 pub(crate) type Key = (String, String);
 
@@ -69,9 +72,9 @@ pub(crate) struct Operator<'a> {
     pub plan: Option<&'a InstallPlan>,
     pub installed: Option<&'a ClusterServiceVersion>,
     pub current: Option<&'a ClusterServiceVersion>,
-    /// The ClusterServiceVersion that the current one replaces, while it exists. OLM reports a new version as installed as soon
-    /// as it is created.
-    pub replaced: Option<&'a ClusterServiceVersion>,
+    /// The ClusterServiceVersions that the newest one replaces, one by one, while they exist, newest first. OLM reports a new
+    /// version as installed as soon as it is created.
+    pub older: Vec<&'a ClusterServiceVersion>,
     /// True if a version that the Subscription names exists but cannot be read.
     pub is_hidden: bool,
 }
@@ -100,6 +103,15 @@ impl Gathered {
                 object.kind == OWNER_KIND_CSV && object.namespace == *namespace && object.name == *name
             })
         };
+        let older = |key: &Key| {
+            let replaces = self.csvs.get(key)?.spec.replaces()?;
+            Some((key.0.clone(), replaces.to_owned()))
+        };
+        let all_older = |key: &Key| {
+            let keys = successors(older(key), older).take(MAX_OLDER);
+            let found = keys.map_while(|key| self.csvs.get(&key));
+            found.collect::<Vec<&ClusterServiceVersion>>()
+        };
         let mut subscriptions: Vec<&Subscription> = self.subscriptions.iter().collect();
         subscriptions.sort_by_key(|subscription| (subscription.namespace(), subscription.name_any()));
         let mut of_subscriptions = BTreeSet::new();
@@ -118,23 +130,18 @@ impl Gathered {
             let installed = csv(status.and_then(|status| status.installed_csv.as_ref()));
             let current = csv(status.and_then(|status| status.current_csv.as_ref()));
             let plan = status.and_then(plan_name);
-            let replaced = current.and_then(|csv| {
-                let key = (namespace.clone(), csv.spec.replaces()?.to_owned());
-                self.csvs.get(&key)
-            });
+            let newest = current
+                .or(installed)
+                .map(|csv| (namespace.clone(), csv.name_any()));
             operators.push(Operator {
                 subscription: Some(subscription),
                 plan: plan.and_then(|plan| self.plans.get(&(namespace, plan.to_owned()))),
                 installed,
                 current,
-                replaced,
+                older: newest.map(|key| all_older(&key)).unwrap_or_default(),
                 is_hidden,
             });
         }
-        let older = |key: &Key| {
-            let replaces = self.csvs.get(key)?.spec.replaces()?;
-            Some((key.0.clone(), replaces.to_owned()))
-        };
         // OLM deletes a replaced version, so it belongs to the operator that replaces it. A cycle has no newest version.
         let has_newer: BTreeSet<Key> = self.csvs.keys().filter_map(older).collect();
         let newest = self.csvs.keys().filter(|key| !has_newer.contains(*key));
@@ -155,7 +162,7 @@ impl Gathered {
         operators.extend(others.map(|(key, csv)| Operator {
             installed: Some(csv),
             current: Some(csv),
-            replaced: older(key).and_then(|older| self.csvs.get(&older)),
+            older: all_older(key),
             ..Operator::default()
         }));
         operators
@@ -375,22 +382,37 @@ impl Operator<'_> {
         self.plan.filter(|plan| plan.waits_for_approval())
     }
 
-    /// Returns the version that ran before the current one.
+    /// Returns the version before the current one.
     pub(crate) fn former(&self) -> Option<&ClusterServiceVersion> {
+        self.formers().next()
+    }
+
+    /// Returns the versions before the current one, newest first.
+    fn formers(&self) -> impl Iterator<Item = &ClusterServiceVersion> {
         let is_current = |csv: &&ClusterServiceVersion| {
             self.current
                 .is_some_and(|current| current.name_any() == csv.name_any())
         };
-        self.installed.filter(|csv| !is_current(csv)).or(self.replaced)
+        let installed = self.installed.filter(|csv| !is_current(csv));
+        installed.into_iter().chain(self.older.iter().copied())
+    }
+
+    /// Returns the newest version before the current one that succeeded.
+    fn last_former(&self) -> Option<&ClusterServiceVersion> {
+        self.formers().find(|csv| has_succeeded_once(csv))
+    }
+
+    /// Returns all its versions that exist, newest first.
+    fn versions(&self) -> impl Iterator<Item = &ClusterServiceVersion> {
+        self.current.into_iter().chain(self.formers())
     }
 
     /// Returns the last version that succeeded. OLM reports a version as installed as soon as it is created.
     fn last_succeeded(&self) -> Option<&ClusterServiceVersion> {
         let has_succeeded = |csv: &&ClusterServiceVersion| *csv.phase() == Phase::Succeeded;
-        let once = |csv: &&ClusterServiceVersion| has_succeeded_once(csv);
         let succeeded = self.installed.filter(has_succeeded);
-        let former = || self.former().filter(once);
-        succeeded.or_else(former).or(self.installed.filter(once))
+        let former = succeeded.or_else(|| self.last_former());
+        former.or(self.installed.filter(|csv| has_succeeded_once(csv)))
     }
 
     /// Returns the row of a table.

@@ -140,16 +140,38 @@ impl Operator<'_> {
         }
         let failed_plan = self.plan.filter(|plan| plan.phase() == InstallPlanPhase::Failed);
         if let Some(plan) = failed_plan {
-            let (cause, _) = plan_cause(plan, subscription)?;
-            let name = plan.name_any();
-            let verdict = Verdict::new(State::Failed, format!("InstallPlan {name}: {cause}"));
-            return Some(verdict.with(WayOut::DeletePlan(name)));
+            return self.plan_failed(plan);
         }
         let mut failures = condition::OBSTACLES.into_iter().filter_map(failed_state);
         failures.find_map(|(type_, state)| {
             let text = message_or_reason(subscription, type_)?;
             Some(Verdict::new(state, text).pushing(type_))
         })
+    }
+
+    /// Returns the failure of an InstallPlan. OLM does not carry it out again, and creates no other for a version that exists.
+    pub(crate) fn plan_failed(&self, plan: &InstallPlan) -> Option<Verdict> {
+        let (cause, _) = plan_cause(plan, self.subscription?)?;
+        let name = plan.name_any();
+        let verdict = Verdict::new(State::Failed, format!("InstallPlan {name}: {cause}"));
+        let names = &plan.spec.cluster_service_version_names;
+        let mut versions = self.versions();
+        let created = versions.find(|csv| names.contains(&csv.name_any()));
+        // What failed may belong to another operator of the plan.
+        let created = created.filter(|csv| names.len() == 1 || *csv.phase() != Phase::Succeeded);
+        Some(verdict.with(match created {
+            Some(csv) => WayOut::InstallAgain {
+                csv: csv.name_any(),
+                former: self.former_that_ran(csv),
+            },
+            None => WayOut::DeletePlan(name),
+        }))
+    }
+
+    /// Returns the newest version before this one that succeeded, which a rollback restores.
+    fn former_that_ran(&self, csv: &ClusterServiceVersion) -> Option<String> {
+        let former = self.last_former().map(|former| former.name_any());
+        former.filter(|former| self.subscription.is_some() && *former != csv.name_any())
     }
 
     /// Returns the failure of a ClusterServiceVersion.
@@ -214,7 +236,10 @@ impl Operator<'_> {
 
     /// Returns the way out of a version that waits for one that failed, which OLM does not replace.
     fn failed_former(&self, csv: &ClusterServiceVersion) -> Option<WayOut> {
-        let former = self.replaced.filter(|former| *former.phase() == Phase::Failed)?;
+        let former = self
+            .older
+            .first()
+            .filter(|former| *former.phase() == Phase::Failed)?;
         let waits = *csv.phase() == Phase::Pending && csv.spec.replaces() == former.metadata.name.as_deref();
         let text = || format!("{} ({})", former.name_any(), csv_cause_or_default(former));
         (waits && self.subscription.is_some()).then(|| WayOut::CorrectFormer(text()))

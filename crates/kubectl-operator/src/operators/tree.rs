@@ -246,19 +246,9 @@ impl Gathered {
         let may_skip = operator.may_skip(&verdict);
         // The nodes below name the other ways out.
         let way_out = way_out.filter(|_| {
-            matches!(
+            !matches!(
                 verdict.way_out,
-                WayOut::DeletePlan(_)
-                    | WayOut::Provide { .. }
-                    | WayOut::RaiseQuota(_)
-                    | WayOut::CreateGroup
-                    | WayOut::KeepOneGroup
-                    | WayOut::Rollback(_)
-                    | WayOut::CorrectFormer(_)
-                    | WayOut::ChangeGroup { .. }
-                    | WayOut::PushBundle
-                    | WayOut::SuitGroup
-                    | WayOut::Recreate(_)
+                WayOut::Approve | WayOut::ApproveNow | WayOut::Explain | WayOut::Catalogs | WayOut::Correct
             )
         });
         let state = match (verdict_state.as_str(), operator.row().installed_version.as_str()) {

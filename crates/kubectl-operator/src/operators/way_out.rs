@@ -41,6 +41,12 @@ pub(crate) enum WayOut {
     Correct,
     /// Correct the cause, and delete this InstallPlan.
     DeletePlan(String),
+    /// Remove this ClusterServiceVersion, as OLM creates no other InstallPlan for it, and install it again.
+    InstallAgain {
+        csv: String,
+        /// The version before it that succeeded, to go back to.
+        former: Option<String>,
+    },
     /// Correct the cause, or go back to this ClusterServiceVersion.
     Rollback(String),
     /// Correct the failure of the version before, given with its cause, or go back.
@@ -67,6 +73,10 @@ impl Operator<'_> {
         let (name, namespace) = (self.name(), self.namespace());
         let suggest = |form: &str| commands.suggest(form, &[&name], Some(&namespace));
         let flags = commands.flags(Some(&namespace));
+        let correct = match verdict.message.contains(TOO_RESTRICTIVE) {
+            true => MISFIT_WAY_OUT,
+            false => "correct the cause",
+        };
         let saved = |csv: &str| {
             format!(
                 "save the Subscription with kubectl get subscription {} {flags} -o yaml, set its spec.startingCSV to {} there",
@@ -125,16 +135,24 @@ impl Operator<'_> {
                 "correct the cause, and OLM tries again; see {}",
                 suggest("status {}")
             ),
-            WayOut::DeletePlan(plan) => {
-                let cause = match verdict.message.contains(TOO_RESTRICTIVE) {
-                    true => MISFIT_WAY_OUT,
-                    false => "correct the cause",
-                };
-                format!(
-                    "{cause}, then delete the plan, and OLM creates another: kubectl delete installplan {} {flags}",
-                    quoted(plan)
-                )
-            }
+            WayOut::DeletePlan(plan) => format!(
+                "{correct}, then delete the plan, and OLM creates another: kubectl delete installplan {} {flags}",
+                quoted(plan)
+            ),
+            WayOut::InstallAgain { csv, former: None } => format!(
+                "{correct}, then uninstall it with {}, and install it again: OLM creates no other plan while {} exists",
+                suggest("uninstall {}"),
+                plain(csv)
+            ),
+            WayOut::InstallAgain {
+                csv,
+                former: Some(former),
+            } => format!(
+                "go back to {} with {}, {correct}, and upgrade again: OLM creates no other plan while {} exists",
+                plain(former),
+                commands.suggest("rollback {} --to {}", &[&name, former], Some(&namespace)),
+                plain(csv)
+            ),
             WayOut::Rollback(former) => format!(
                 "correct the cause, or go back to {}: {}",
                 plain(former),
