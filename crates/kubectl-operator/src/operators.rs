@@ -18,8 +18,8 @@ use kube::ResourceExt as _;
 use olm_api::condition::subscription as condition;
 use olm_api::labels::OWNER_KIND_CSV;
 use olm_api::v1alpha1::{
-    Approval, ClusterServiceVersion, ClusterServiceVersionPhase as Phase, InstallPlan, Subscription,
-    SubscriptionState, SubscriptionStatus,
+    Approval, ClusterServiceVersion, ClusterServiceVersionPhase as Phase, InstallPlan, InstallPlanPhase,
+    Subscription, SubscriptionState, SubscriptionStatus,
 };
 use serde::Serialize;
 
@@ -42,7 +42,7 @@ pub(crate) type Key = (String, String);
 pub(crate) struct Gathered {
     /// All Subscriptions.
     pub subscriptions: Vec<Subscription>,
-    /// InstallPlans that Subscriptions refer to, as far as they are needed.
+    /// InstallPlans that Subscriptions refer to, as far as they are needed, and failed ones of versions that wait.
     pub plans: BTreeMap<Key, InstallPlan>,
     /// InstallPlans that were not requested, because there are too many.
     pub unasked: BTreeSet<Key>,
@@ -70,6 +70,8 @@ pub(crate) struct Workload {
 pub(crate) struct Operator<'a> {
     pub subscription: Option<&'a Subscription>,
     pub plan: Option<&'a InstallPlan>,
+    /// The failed InstallPlan of a version that waits, if OLM created a plan for a newer one since.
+    pub failed_plan: Option<&'a InstallPlan>,
     pub installed: Option<&'a ClusterServiceVersion>,
     pub current: Option<&'a ClusterServiceVersion>,
     /// The ClusterServiceVersions that the newest one replaces, one by one, while they exist, newest first. OLM reports a new
@@ -133,14 +135,17 @@ impl Gathered {
             let newest = current
                 .or(installed)
                 .map(|csv| (namespace.clone(), csv.name_any()));
-            operators.push(Operator {
+            let mut operator = Operator {
                 subscription: Some(subscription),
                 plan: plan.and_then(|plan| self.plans.get(&(namespace, plan.to_owned()))),
+                failed_plan: None,
                 installed,
                 current,
                 older: newest.map(|key| all_older(&key)).unwrap_or_default(),
                 is_hidden,
-            });
+            };
+            operator.failed_plan = self.failed_plan_of(&operator);
+            operators.push(operator);
         }
         // OLM deletes a replaced version, so it belongs to the operator that replaces it. A cycle has no newest version.
         let has_newer: BTreeSet<Key> = self.csvs.keys().filter_map(older).collect();
@@ -166,6 +171,20 @@ impl Gathered {
             ..Operator::default()
         }));
         operators
+    }
+
+    /// Returns the failed InstallPlan of a version that OLM no longer works on.
+    fn failed_plan_of(&self, operator: &Operator<'_>) -> Option<&InstallPlan> {
+        let mut left = operator.left_behind();
+        left.find_map(|csv| {
+            let (namespace, name) = (operator.namespace(), csv.name_any());
+            let mut plans = self.plans.iter().filter(|((of, _), _)| *of == namespace);
+            let failed = plans.find(|(_, plan)| {
+                plan.phase() == InstallPlanPhase::Failed
+                    && plan.spec.cluster_service_version_names.contains(&name)
+            });
+            failed.map(|(_, plan)| plan)
+        })
     }
 
     /// Returns a Subscription of a namespace.
@@ -413,6 +432,15 @@ impl Operator<'_> {
         let succeeded = self.installed.filter(has_succeeded);
         let former = succeeded.or_else(|| self.last_former());
         former.or(self.installed.filter(|csv| has_succeeded_once(csv)))
+    }
+
+    /// Returns its versions that wait although OLM already works on a newer one, newest first. Their InstallPlan may have failed.
+    pub(crate) fn left_behind(&self) -> impl Iterator<Item = &ClusterServiceVersion> {
+        let current = self.status().and_then(|status| status.current_csv.as_deref());
+        self.versions().filter(move |csv| {
+            let waits = matches!(csv.phase(), Phase::None | Phase::Pending);
+            waits && current.is_some_and(|current| current != csv.name_any())
+        })
     }
 
     /// Returns the row of a table.

@@ -139,7 +139,7 @@ impl Operator<'_> {
             return Some(self.csv_failed(csv));
         }
         let failed_plan = self.plan.filter(|plan| plan.phase() == InstallPlanPhase::Failed);
-        if let Some(plan) = failed_plan {
+        if let Some(plan) = failed_plan.or(self.failed_plan) {
             return self.plan_failed(plan);
         }
         let mut failures = condition::OBSTACLES.into_iter().filter_map(failed_state);
