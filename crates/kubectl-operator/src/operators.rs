@@ -503,11 +503,12 @@ impl Operator<'_> {
 }
 
 /// Returns true if the phase or the history of a ClusterServiceVersion says that it has succeeded. One that never did was never
-/// installed.
+/// installed. One that failed is replaced, too, if the OperatorGroup lets upgrades fail forward.
 fn has_succeeded_once(csv: &ClusterServiceVersion) -> bool {
-    let mut history = csv.status.iter().flat_map(|status| status.conditions.iter());
-    let after = [Phase::Succeeded, Phase::Replacing, Phase::Deleting];
-    after.contains(csv.phase()) || history.any(|entry| entry.phase == Phase::Succeeded)
+    let history = || csv.status.iter().flat_map(|status| status.conditions.iter());
+    let was = |phase: Phase| history().any(|entry| entry.phase == phase);
+    let is_replaced = [Phase::Replacing, Phase::Deleting].contains(csv.phase());
+    *csv.phase() == Phase::Succeeded || was(Phase::Succeeded) || is_replaced && !was(Phase::Failed)
 }
 
 /// Returns the version of a ClusterServiceVersion. One that does not exist yet may have it in its name; without any it is the name.

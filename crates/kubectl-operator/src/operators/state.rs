@@ -179,21 +179,15 @@ impl Operator<'_> {
         let (of_group, change) = unsuited_group(csv).unzip();
         let texts: Vec<String> = [Some(csv_text(csv)), of_group].into_iter().flatten().collect();
         let verdict = Verdict::new(State::Failed, texts.join("; "));
-        let former = self
-            .former()
-            .filter(|former| self.subscription.is_some() && former.name_any() != csv.name_any());
-        // No other version runs either without the one OperatorGroup.
-        let of_cause = way_out_of(csv);
-        let first = of_cause
-            .clone()
-            .filter(|way_out| !matches!(way_out, WayOut::RaiseQuota(_)));
-        let way_out = first
-            .or(former.map(|former| WayOut::Rollback(former.name_any())))
-            .or(change)
-            .or(of_cause);
-        match way_out {
-            Some(way_out) => verdict.with(way_out),
-            None => verdict,
+        match (way_out_of(csv).or(change), self.former_that_ran(csv)) {
+            // No other version runs either without the one OperatorGroup.
+            (Some(way_out @ (WayOut::CreateGroup | WayOut::KeepOneGroup)), _) => verdict.with(way_out),
+            (first, Some(former)) => {
+                let first = first.map(Box::new);
+                verdict.with(WayOut::Rollback { former, first })
+            }
+            (Some(way_out), None) => verdict.with(way_out),
+            (None, None) => verdict,
         }
     }
 

@@ -47,8 +47,12 @@ pub(crate) enum WayOut {
         /// The version before it that succeeded, to go back to.
         former: Option<String>,
     },
-    /// Correct the cause, or go back to this ClusterServiceVersion.
-    Rollback(String),
+    /// Correct the cause, or go back to a ClusterServiceVersion that succeeded.
+    Rollback {
+        former: String,
+        /// The way to correct the cause, if it is known.
+        first: Option<Box<WayOut>>,
+    },
     /// Correct the failure of the version before, given with its cause, or go back.
     CorrectFormer(String),
     /// Make this change of this OperatorGroup.
@@ -70,6 +74,10 @@ const AS_SAVED: &str =
 impl Operator<'_> {
     /// Returns the verdict's way out as commands; `None` if waiting is all that helps, or nothing is to be done.
     pub(crate) fn way_out(&self, verdict: &Verdict, commands: &CommandLine) -> Option<String> {
+        self.way_out_text(&verdict.way_out, verdict, commands)
+    }
+
+    fn way_out_text(&self, way_out: &WayOut, verdict: &Verdict, commands: &CommandLine) -> Option<String> {
         let (name, namespace) = (self.name(), self.namespace());
         let suggest = |form: &str| commands.suggest(form, &[&name], Some(&namespace));
         let flags = commands.flags(Some(&namespace));
@@ -84,7 +92,7 @@ impl Operator<'_> {
                 plain(csv)
             )
         };
-        Some(match &verdict.way_out {
+        Some(match way_out {
             WayOut::Wait => return None,
             WayOut::Approve => suggest("approve {}"),
             WayOut::ApproveNow => format!("wait, or approve it now: {}", suggest("approve {}")),
@@ -153,11 +161,17 @@ impl Operator<'_> {
                 commands.suggest("rollback {} --to {}", &[&name, former], Some(&namespace)),
                 plain(csv)
             ),
-            WayOut::Rollback(former) => format!(
-                "correct the cause, or go back to {}: {}",
-                plain(former),
-                suggest("rollback {}")
-            ),
+            WayOut::Rollback { former, first } => {
+                let first = first.as_deref();
+                let first = first.and_then(|first| self.way_out_text(first, verdict, commands));
+                let first = first.map(|first| format!("{first}; "));
+                format!(
+                    "{}or go back to {}: {}",
+                    first.as_deref().unwrap_or("correct the cause, "),
+                    plain(former),
+                    suggest("rollback {}")
+                )
+            }
             WayOut::CorrectFormer(failed) => format!(
                 "correct the failure of {}, and OLM continues, or go back: {}",
                 plain(failed),

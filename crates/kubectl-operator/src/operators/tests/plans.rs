@@ -149,7 +149,8 @@ fn the_operator_groups_of_a_namespace_have_a_way_out_in_status_and_explain() {
         // A version before it could run.
         (
             "InstallCheckFailed",
-            "to resolve: correct the cause, or go back to etcd.v1.0.0: kubectl operator rollback db -n shop",
+            "to resolve: raise ResourceQuota q, or delete what uses it up, and OLM continues: kubectl edit resourcequota q -n shop; or \
+             go back to etcd.v1.0.0: kubectl operator rollback db -n shop",
         ),
     ] {
         let mut failed = csv("2.0.0", "Failed", "exceeded quota: q, requested: pods=1");
@@ -158,6 +159,31 @@ fn the_operator_groups_of_a_namespace_have_a_way_out_in_status_and_explain() {
         let former = csv("1.0.0", "Replacing", "");
         let (_, text) = one([subscription("db", &status), failed, former]);
         assert!(text.contains(expected), "{reason}: {text}");
+    }
+}
+
+/// Only a version that succeeded runs again, and what is known about the cause comes first.
+#[test]
+fn a_rollback_is_a_way_out_only_to_a_version_that_succeeded() {
+    let status = json!({"installedCSV": "etcd.v2.0.0", "currentCSV": "etcd.v2.0.0"});
+    let group = "install the operator in another namespace, or set spec.targetNamespaces of the group to [shop]: kubectl edit \
+                 operatorgroup og -n shop";
+    for (former, expected) in [
+        ("Failed", group.to_owned()),
+        (
+            "Replacing",
+            format!("{group}; or go back to etcd.v1.0.0: kubectl operator rollback db -n shop"),
+        ),
+    ] {
+        let mut failed = csv("2.0.0", "Failed", "SingleNamespace InstallModeType not supported");
+        failed["metadata"]["annotations"] = json!({"olm.operatorGroup": "og"});
+        failed["spec"]["installModes"] = json!([{"type": "OwnNamespace", "supported": true}]);
+        failed["spec"]["replaces"] = json!("etcd.v1.0.0");
+        failed["status"]["reason"] = json!("UnsupportedOperatorGroup");
+        let gathered = gathered_of([subscription("db", &status), failed, csv("1.0.0", former, "")]);
+        let operators = gathered.operators();
+        let way_out = operators[0].way_out(&operators[0].verdict(), &CommandLine::default());
+        assert_eq!(way_out, Some(expected));
     }
 }
 
