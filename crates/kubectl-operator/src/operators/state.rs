@@ -15,8 +15,8 @@ use olm_resolver::installed::package_in;
 use serde::Serialize;
 
 use super::cause::{
-    Approver, catalog_problem, lacks_own_definition, message, message_or_reason, plan_cause, true_conditions,
-    unsuited_group, way_out_of,
+    Approver, catalog_problem, lacks_own_definition, message, message_or_reason, plan_cause, refused_change,
+    true_conditions, unsuited_group, way_out_of,
 };
 use super::way_out::WayOut;
 use super::{Operator, plan_name, version_in};
@@ -250,6 +250,12 @@ impl Operator<'_> {
             return Some(self.settled(State::Held, &format!("{held}; {}", waits(plan))));
         }
         Some(match (approval, self.pin()) {
+            // The approval leads to a failure, also of a version that a user approves later.
+            (Some(_), pin) if refused_change(plan).is_some() => {
+                let texts: Vec<String> = [text].into_iter().chain(pin.map(pinned)).collect();
+                let verdict = Verdict::new(State::RequiresApproval, texts.join("; "));
+                verdict.with(WayOut::DeletePlan(plan.name_any()))
+            }
             (Some(Approver::User), Some(version)) => {
                 self.settled(State::Pinned, &format!("{}; {}", pinned(version), waits(plan)))
             }

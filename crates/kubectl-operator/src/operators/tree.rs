@@ -12,7 +12,7 @@ use olm_api::v1alpha1::{
 };
 use serde::Serialize;
 
-use super::cause::{Approver, plan_cause, true_conditions};
+use super::cause::{Approver, plan_cause, refused_change, true_conditions};
 use super::way_out::WayOut;
 use super::{Gathered, Operator, State, Workload, plan_name};
 use crate::command_line::CommandLine;
@@ -382,7 +382,7 @@ fn plan_node(plan: &InstallPlan, subscription: &Subscription, commands: &Command
         _ if phase == InstallPlanPhase::RequiresApproval && approval.is_none() => "Approved",
         phase => phase,
     };
-    if let Some(approver) = approval {
+    if let Some(approver) = approval.filter(|_| refused_change(plan).is_none()) {
         let namespace = subscription.namespace();
         let approve = commands.suggest("approve {}", &[&name], namespace.as_deref());
         message = match approver {
