@@ -98,6 +98,11 @@ impl Verdict {
         }
     }
 
+    /// Returns true if the approval of the InstallPlan is the way out.
+    pub(crate) fn is_approval(&self) -> bool {
+        matches!(self.way_out, WayOut::Approve | WayOut::ApproveNow)
+    }
+
     fn with(self, way_out: WayOut) -> Self {
         Self { way_out, ..self }
     }

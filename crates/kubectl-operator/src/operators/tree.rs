@@ -244,13 +244,13 @@ impl Gathered {
         let verdict_state = verdict.state;
         let way_out = operator.way_out(&verdict, commands);
         let may_skip = operator.may_skip(&verdict);
-        // The nodes below name the other ways out.
-        let way_out = way_out.filter(|_| {
-            !matches!(
-                verdict.way_out,
-                WayOut::Approve | WayOut::ApproveNow | WayOut::Explain | WayOut::Catalogs | WayOut::Correct
-            )
-        });
+        let way_out = match verdict.way_out {
+            // The nodes below name these.
+            WayOut::Approve | WayOut::ApproveNow | WayOut::Explain | WayOut::Catalogs => None,
+            // The rest is this command.
+            WayOut::Correct => Some("correct the cause, and OLM tries again".to_owned()),
+            _ => way_out,
+        };
         let state = match (verdict_state.as_str(), operator.row().installed_version.as_str()) {
             (state, "") => state.to_owned(),
             (state, installed) => format!("{state} ({installed} installed)"),

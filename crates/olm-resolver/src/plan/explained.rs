@@ -43,8 +43,8 @@ pub struct Standing {
     pub next: Option<String>,
     /// Description of both.
     pub state: String,
-    /// What a user can do about the state; `None` if nothing is known. Needs the cluster: this crate sets none.
-    #[serde(skip)]
+    /// What a user can do about the state; absent if nothing is known. Needs the cluster.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub way_out: Option<String>,
     /// The reason why it gets less than its channel offers, if so.
     #[serde(skip)]

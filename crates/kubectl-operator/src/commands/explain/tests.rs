@@ -249,6 +249,8 @@ status: {phase: Failed, reason: InstallCheckFailed, message: install timeout}
     };
     let explained = with_causes(explain(&question, Some("db")).unwrap(), &[cause], Some("db"));
     assert_eq!(explained.standings.len(), 1, "JSON has the state, too");
+    let document = serde_json::to_value(&explained).unwrap();
+    assert_eq!(document["subscriptions"][0]["wayOut"], "raise the quota");
     let text = for_people(explained).to_string();
     let plan = olm_resolver::plan::plan(&question).unwrap().to_string();
     let way_back =

@@ -79,6 +79,18 @@ fn resources_that_a_new_schema_refuses_have_a_way_out_that_can_be_gone() {
     }
 }
 
+/// `explain` and `doctor` have it, too.
+#[test]
+fn a_first_install_that_failed_has_the_way_out_in_its_status() {
+    let status = json!({"installedCSV": "etcd.v1.0.0", "currentCSV": "etcd.v1.0.0"});
+    let (_, text) = one([
+        subscription("db", &status),
+        csv("1.0.0", "Failed", "install timeout"),
+    ]);
+    let expected = "\n│  to resolve: correct the cause, and OLM tries again\n";
+    assert!(text.contains(expected), "{text}");
+}
+
 /// OLM does not carry out a failed plan again, and creates another only for versions that do not exist.
 #[test]
 fn a_failed_plan_whose_version_exists_has_another_way_out() {
