@@ -38,7 +38,7 @@ pub(crate) async fn operators(client: &Client, namespace: Option<&str>) -> anyho
         .collect();
     let waiting = gathered.subscriptions.iter().filter_map(open_plan).collect();
     plans(client, &mut gathered, waiting).await?;
-    failed_plans(client, &mut gathered).await?;
+    Box::pin(failed_plans(client, &mut gathered)).await?;
     Ok(gathered)
 }
 
