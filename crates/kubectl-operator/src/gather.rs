@@ -1,13 +1,15 @@
 //! Reads the state of operators.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::Pod;
 use kube::core::Selector;
 use kube::{Client, ResourceExt as _};
 use olm_api::labels;
-use olm_api::v1alpha1::{ClusterServiceVersion, ClusterServiceVersionPhase as Phase};
+use olm_api::v1alpha1::{
+    ClusterServiceVersion, ClusterServiceVersionPhase as Phase, InstallPlan, InstallPlanPhase,
+};
 
 use crate::operators::{Gathered, Key, Operator, Workload, deployments, open_plan, plan_name};
 use crate::reader::{get, is_forbidden, list, list_readable, require_namespace};
@@ -16,8 +18,8 @@ use crate::turns::in_turn;
 /// Maximum number of InstallPlans that are requested one by one. Users who write the status of a Subscription can name any plan.
 const MAX_ASKED: usize = 200;
 
-/// Reads Subscriptions and ClusterServiceVersions of one namespace or all, and the InstallPlans of Subscriptions with a pending
-/// change.
+/// Reads Subscriptions and ClusterServiceVersions of one namespace or all, the InstallPlans of Subscriptions with a pending change,
+/// and the failed ones of versions that OLM no longer works on.
 ///
 /// # Errors
 /// Objects cannot be read.
@@ -36,7 +38,37 @@ pub(crate) async fn operators(client: &Client, namespace: Option<&str>) -> anyho
         .collect();
     let waiting = gathered.subscriptions.iter().filter_map(open_plan).collect();
     plans(client, &mut gathered, waiting).await?;
+    Box::pin(failed_plans(client, &mut gathered)).await?;
     Ok(gathered)
+}
+
+/// Reads the failed InstallPlans of versions that wait although OLM works on a newer one. No Subscription refers to them.
+async fn failed_plans(client: &Client, gathered: &mut Gathered) -> anyhow::Result<()> {
+    let mut left: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for operator in gathered.operators() {
+        for csv in operator.left_behind() {
+            let of_namespace = left.entry(operator.namespace()).or_default();
+            of_namespace.insert(csv.name_any());
+        }
+    }
+    for (namespace, csvs) in left.into_iter().take(MAX_ASKED) {
+        let found = match list::<InstallPlan>(client, Some(&namespace), "").await {
+            Err(error) if is_forbidden(&error) => continue,
+            found => found?,
+        };
+        for csv in csvs {
+            let of_csv = found
+                .iter()
+                .filter(|plan| plan.spec.cluster_service_version_names.contains(&csv));
+            // The version may have been installed again since.
+            let last = of_csv.max_by_key(|plan| plan.creation_timestamp().map(|made| made.0));
+            if let Some(plan) = last.filter(|plan| plan.phase() == InstallPlanPhase::Failed) {
+                let key = (namespace.clone(), plan.name_any());
+                gathered.plans.insert(key, plan.clone());
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Does the same for a namespace that has to exist.
@@ -166,7 +198,8 @@ mod tests {
 
     use super::*;
     use crate::command_line::CommandLine;
-    use crate::operators::tests::{plan, subscription};
+    use crate::operators::State;
+    use crate::operators::tests::{csv, plan, subscription};
 
     /// Creates a Subscription that refers to a plan.
     fn put(cluster: &FakeCluster, namespace: &str, name: &str, plan: &str) {
@@ -204,6 +237,79 @@ mod tests {
         let gathered = operators(&client, None).await.unwrap();
         assert_eq!((asked(&cluster), gathered.plans.len()), (1, 0));
         assert!(gathered.notes().next().is_none());
+    }
+
+    /// A user did not approve the next version, or did: the failure of the one before is the cause either way.
+    #[tokio::test(start_paused = true)]
+    async fn a_failed_plan_is_not_hidden_by_the_plan_of_the_next_version() {
+        let waits = |version: &str, replaces: &str| {
+            let mut csv = csv(version, "Pending", "no such role");
+            csv["spec"]["replaces"] = json!(replaces);
+            csv
+        };
+        let plan_of = |name: &str, phase: &str, csv: &str, made: &str| {
+            let mut plan = plan(name, phase, phase != "RequiresApproval");
+            plan["metadata"]["creationTimestamp"] = json!(made);
+            plan["spec"]["clusterServiceVersionNames"] = json!([csv]);
+            plan["status"]["message"] = json!("roles is forbidden");
+            plan
+        };
+        for (is_approved, is_gone) in [(false, false), (true, false), (false, true)] {
+            let cluster = FakeCluster::new();
+            let (current, installed) = match is_approved {
+                true => ("etcd.v3.0.0", "etcd.v2.0.0"),
+                false => ("etcd.v2.0.0", "etcd.v1.1.0"),
+            };
+            let status = json!({"installedCSV": installed, "currentCSV": current, "state": "UpgradePending",
+                "installPlanRef": {"name": "install-3"}});
+            cluster.put(subscription("db", &status));
+            cluster.put(csv("1.0.0", "Replacing", ""));
+            cluster.put(waits("1.1.0", "etcd.v1.0.0"));
+            if is_approved {
+                cluster.put(waits("2.0.0", "etcd.v1.1.0"));
+            }
+            cluster.put(plan_of(
+                "install-1",
+                "Complete",
+                "etcd.v1.1.0",
+                "2026-01-01T00:00:00Z",
+            ));
+            if !is_gone {
+                cluster.put(plan_of(
+                    "install-2",
+                    "Failed",
+                    "etcd.v1.1.0",
+                    "2026-01-02T00:00:00Z",
+                ));
+            }
+            let next = plan_of("install-3", "RequiresApproval", current, "2026-01-03T00:00:00Z");
+            cluster.put(next);
+            let (client, _link) = cluster.connect();
+            let gathered = operators(&client, Some("shop")).await.unwrap();
+            let operators = gathered.operators();
+            let (verdict, row) = (operators[0].verdict(), operators[0].row());
+            assert_eq!(row.installed_version, "1.0.0");
+            if is_gone {
+                assert_eq!(verdict.state, State::Installing, "{verdict:?}");
+                continue;
+            }
+            assert_eq!(
+                (verdict.state, verdict.message.as_str()),
+                (State::Failed, "InstallPlan install-2: roles is forbidden")
+            );
+            let way_out = operators[0].way_out(&verdict, &CommandLine::default());
+            assert_eq!(
+                way_out.unwrap(),
+                "go back to etcd.v1.0.0 with kubectl operator rollback db --to etcd.v1.0.0 -n shop, correct the cause, and upgrade \
+                 again: OLM creates no other plan while etcd.v1.1.0 exists"
+            );
+            let tree = gathered.tree(&operators[0], &CommandLine::default());
+            assert!(tree.needs_somebody());
+            assert!(
+                tree.objects.iter().any(|object| object.name == "install-2"),
+                "{tree:?}"
+            );
+        }
     }
 
     #[tokio::test(start_paused = true)]

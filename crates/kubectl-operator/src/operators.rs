@@ -5,6 +5,7 @@ mod state;
 #[cfg(test)]
 pub(crate) mod tests;
 mod tree;
+mod way_out;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::iter::successors;
@@ -17,8 +18,8 @@ use kube::ResourceExt as _;
 use olm_api::condition::subscription as condition;
 use olm_api::labels::OWNER_KIND_CSV;
 use olm_api::v1alpha1::{
-    Approval, ClusterServiceVersion, ClusterServiceVersionPhase as Phase, InstallPlan, Subscription,
-    SubscriptionState, SubscriptionStatus,
+    Approval, ClusterServiceVersion, ClusterServiceVersionPhase as Phase, InstallPlan, InstallPlanPhase,
+    Subscription, SubscriptionState, SubscriptionStatus,
 };
 use serde::Serialize;
 
@@ -30,6 +31,9 @@ pub(crate) use self::cause::{PART_GROUPS, message_or_reason, next_unread};
 pub(crate) use self::state::{State, Verdict};
 pub(crate) use self::tree::{Node, deployments, flat, lines, pod_node, replicas};
 
+/// Maximum number of older versions that are known of an operator. Users can name any version in `spec.replaces`.
+const MAX_OLDER: usize = 50;
+
 /// Namespace and name.
 pub(crate) type Key = (String, String);
 
@@ -38,7 +42,7 @@ pub(crate) type Key = (String, String);
 pub(crate) struct Gathered {
     /// All Subscriptions.
     pub subscriptions: Vec<Subscription>,
-    /// InstallPlans that Subscriptions refer to, as far as they are needed.
+    /// InstallPlans that Subscriptions refer to, as far as they are needed, and failed ones of versions that wait.
     pub plans: BTreeMap<Key, InstallPlan>,
     /// InstallPlans that were not requested, because there are too many.
     pub unasked: BTreeSet<Key>,
@@ -66,13 +70,13 @@ pub(crate) struct Workload {
 pub(crate) struct Operator<'a> {
     pub subscription: Option<&'a Subscription>,
     pub plan: Option<&'a InstallPlan>,
+    /// The failed InstallPlan of a version that waits, if OLM created a plan for a newer one since.
+    pub failed_plan: Option<&'a InstallPlan>,
     pub installed: Option<&'a ClusterServiceVersion>,
     pub current: Option<&'a ClusterServiceVersion>,
-    /// The ClusterServiceVersion that the current one replaces, while it exists. OLM reports a new version as installed as soon
-    /// as it is created.
-    pub replaced: Option<&'a ClusterServiceVersion>,
-    /// The newest of the versions before the current one that has succeeded. With fail forward, the replaced one may have failed.
-    pub before: Option<&'a ClusterServiceVersion>,
+    /// The ClusterServiceVersions that the newest one replaces, one by one, while they exist, newest first. OLM reports a new
+    /// version as installed as soon as it is created.
+    pub older: Vec<&'a ClusterServiceVersion>,
     /// True if a version that the Subscription names exists but cannot be read.
     pub is_hidden: bool,
 }
@@ -101,6 +105,15 @@ impl Gathered {
                 object.kind == OWNER_KIND_CSV && object.namespace == *namespace && object.name == *name
             })
         };
+        let older = |key: &Key| {
+            let replaces = self.csvs.get(key)?.spec.replaces()?;
+            Some((key.0.clone(), replaces.to_owned()))
+        };
+        let all_older = |key: &Key| {
+            let keys = successors(older(key), older).take(MAX_OLDER);
+            let found = keys.map_while(|key| self.csvs.get(&key));
+            found.collect::<Vec<&ClusterServiceVersion>>()
+        };
         let mut subscriptions: Vec<&Subscription> = self.subscriptions.iter().collect();
         subscriptions.sort_by_key(|subscription| (subscription.namespace(), subscription.name_any()));
         let mut of_subscriptions = BTreeSet::new();
@@ -119,21 +132,21 @@ impl Gathered {
             let installed = csv(status.and_then(|status| status.installed_csv.as_ref()));
             let current = csv(status.and_then(|status| status.current_csv.as_ref()));
             let plan = status.and_then(plan_name);
-            let replaced = current.and_then(|csv| self.older(csv));
-            operators.push(Operator {
+            let newest = current
+                .or(installed)
+                .map(|csv| (namespace.clone(), csv.name_any()));
+            let mut operator = Operator {
                 subscription: Some(subscription),
                 plan: plan.and_then(|plan| self.plans.get(&(namespace, plan.to_owned()))),
+                failed_plan: None,
                 installed,
                 current,
-                replaced,
-                before: self.succeeded(replaced),
+                older: newest.map(|key| all_older(&key)).unwrap_or_default(),
                 is_hidden,
-            });
+            };
+            operator.failed_plan = self.failed_plan_of(&operator);
+            operators.push(operator);
         }
-        let older = |key: &Key| {
-            let replaces = self.csvs.get(key)?.spec.replaces()?;
-            Some((key.0.clone(), replaces.to_owned()))
-        };
         // OLM deletes a replaced version, so it belongs to the operator that replaces it. A cycle has no newest version.
         let has_newer: BTreeSet<Key> = self.csvs.keys().filter_map(older).collect();
         let newest = self.csvs.keys().filter(|key| !has_newer.contains(*key));
@@ -151,30 +164,27 @@ impl Gathered {
             .csvs
             .iter()
             .filter(|(key, _)| !of_subscriptions.contains(*key) && !replaced.contains(*key));
-        operators.extend(others.map(|(_, csv)| Operator {
+        operators.extend(others.map(|(key, csv)| Operator {
             installed: Some(csv),
             current: Some(csv),
-            replaced: self.older(csv),
-            before: self.succeeded(self.older(csv)),
+            older: all_older(key),
             ..Operator::default()
         }));
         operators
     }
 
-    /// Returns the version that another one replaces, while it exists.
-    fn older(&self, csv: &ClusterServiceVersion) -> Option<&ClusterServiceVersion> {
-        let key = (csv.namespace()?, csv.spec.replaces()?.to_owned());
-        self.csvs.get(&key)
-    }
-
-    /// Returns the newest version that has succeeded: this one or one that it replaces.
-    fn succeeded<'a>(
-        &'a self,
-        newest: Option<&'a ClusterServiceVersion>,
-    ) -> Option<&'a ClusterServiceVersion> {
-        // A cycle of versions has no end.
-        let mut versions = successors(newest, |csv| self.older(csv)).take(self.csvs.len());
-        versions.find(|csv| has_succeeded_once(csv))
+    /// Returns the failed InstallPlan of a version that OLM no longer works on.
+    fn failed_plan_of(&self, operator: &Operator<'_>) -> Option<&InstallPlan> {
+        let mut left = operator.left_behind();
+        left.find_map(|csv| {
+            let (namespace, name) = (operator.namespace(), csv.name_any());
+            let mut plans = self.plans.iter().filter(|((of, _), _)| *of == namespace);
+            let failed = plans.find(|(_, plan)| {
+                plan.phase() == InstallPlanPhase::Failed
+                    && plan.spec.cluster_service_version_names.contains(&name)
+            });
+            failed.map(|(_, plan)| plan)
+        })
     }
 
     /// Returns a Subscription of a namespace.
@@ -391,22 +401,46 @@ impl Operator<'_> {
         self.plan.filter(|plan| plan.waits_for_approval())
     }
 
-    /// Returns the version that ran before the current one.
+    /// Returns the version before the current one.
     pub(crate) fn former(&self) -> Option<&ClusterServiceVersion> {
+        self.formers().next()
+    }
+
+    /// Returns the versions before the current one, newest first.
+    fn formers(&self) -> impl Iterator<Item = &ClusterServiceVersion> {
         let is_current = |csv: &&ClusterServiceVersion| {
             self.current
                 .is_some_and(|current| current.name_any() == csv.name_any())
         };
-        self.installed.filter(|csv| !is_current(csv)).or(self.replaced)
+        let installed = self.installed.filter(|csv| !is_current(csv));
+        installed.into_iter().chain(self.older.iter().copied())
+    }
+
+    /// Returns the newest version before the current one that succeeded.
+    fn last_former(&self) -> Option<&ClusterServiceVersion> {
+        self.formers().find(|csv| has_succeeded_once(csv))
+    }
+
+    /// Returns all its versions that exist, newest first.
+    fn versions(&self) -> impl Iterator<Item = &ClusterServiceVersion> {
+        self.current.into_iter().chain(self.formers())
     }
 
     /// Returns the last version that succeeded. OLM reports a version as installed as soon as it is created.
     fn last_succeeded(&self) -> Option<&ClusterServiceVersion> {
         let has_succeeded = |csv: &&ClusterServiceVersion| *csv.phase() == Phase::Succeeded;
-        let once = |csv: &&ClusterServiceVersion| has_succeeded_once(csv);
         let succeeded = self.installed.filter(has_succeeded);
-        let former = || self.former().filter(once).or(self.before);
-        succeeded.or_else(former).or(self.installed.filter(once))
+        let former = succeeded.or_else(|| self.last_former());
+        former.or(self.installed.filter(|csv| has_succeeded_once(csv)))
+    }
+
+    /// Returns its versions that wait although OLM already works on a newer one, newest first. Their InstallPlan may have failed.
+    pub(crate) fn left_behind(&self) -> impl Iterator<Item = &ClusterServiceVersion> {
+        let current = self.status().and_then(|status| status.current_csv.as_deref());
+        self.versions().filter(move |csv| {
+            let waits = matches!(csv.phase(), Phase::None | Phase::Pending);
+            waits && current.is_some_and(|current| current != csv.name_any())
+        })
     }
 
     /// Returns the row of a table.
@@ -469,12 +503,12 @@ impl Operator<'_> {
 }
 
 /// Returns true if the phase or the history of a ClusterServiceVersion says that it has succeeded. One that never did was never
-/// installed. With fail forward, also a version that failed is replaced.
+/// installed. One that failed is replaced, too, if the OperatorGroup lets upgrades fail forward.
 fn has_succeeded_once(csv: &ClusterServiceVersion) -> bool {
-    let history = csv.status.iter().flat_map(|status| status.conditions.iter());
-    let had = |phase: Phase| history.clone().any(|entry| entry.phase == phase);
+    let history = || csv.status.iter().flat_map(|status| status.conditions.iter());
+    let was = |phase: Phase| history().any(|entry| entry.phase == phase);
     let is_replaced = [Phase::Replacing, Phase::Deleting].contains(csv.phase());
-    *csv.phase() == Phase::Succeeded || had(Phase::Succeeded) || (is_replaced && !had(Phase::Failed))
+    *csv.phase() == Phase::Succeeded || was(Phase::Succeeded) || is_replaced && !was(Phase::Failed)
 }
 
 /// Returns the version of a ClusterServiceVersion. One that does not exist yet may have it in its name; without any it is the name.

@@ -22,12 +22,12 @@ use crate::args::{ApproveArgs, Output};
 use crate::cluster::Cluster;
 use crate::confirm::confirm;
 use crate::groups::Group;
-use crate::operators::{Operator, next_unread, refers};
+use crate::operators::{Gathered, Operator, next_unread, refers};
 use crate::packages::offered;
 use crate::preview::name;
 use crate::reader::{get, list_readable};
 use crate::terminal::now;
-use crate::{Verdict, printer, writer};
+use crate::{Verdict, gather, printer, writer};
 
 /// Prefix that selects an InstallPlan if a Subscription has the same name.
 pub(super) const PLAN_PREFIX: &str = "installplan/";
@@ -120,8 +120,14 @@ pub(super) async fn approve(
         let (subscriptions, doubts) = served(client, namespace, plan).await?;
         let names = subscriptions.iter().map(ResourceExt::name_any).collect();
         let mut shown = Shown::of(plan, names, doubts);
+        // The way out of a failed plan depends on the versions that it created.
+        let gathered = match plan.phase() {
+            InstallPlanPhase::Failed => Box::pin(gather::operators(client, Some(namespace))).await?,
+            _ => Gathered::default(),
+        };
+        let operators = gathered.operators();
         let mut of_plan = subscriptions.iter();
-        shown.refusal = of_plan.find_map(|subscription| refusal(cluster, plan, subscription));
+        shown.refusal = of_plan.find_map(|subscription| refusal(cluster, plan, subscription, &operators));
         // Pages show a plan that cannot be approved.
         shown.doubts.extend(shown.refusal.clone());
         shown.doubts.extend(misfits(client, namespace, plan).await);
@@ -195,15 +201,23 @@ pub(super) async fn approve(
 }
 
 /// Returns why a plan cannot be approved, with the way out: it failed, or the hold of a Subscription excludes the version that it
-/// installs.
-fn refusal(cluster: &Cluster, plan: &InstallPlan, subscription: &Subscription) -> Option<String> {
+/// installs. `operators` are those of the namespace if the plan failed.
+fn refusal(
+    cluster: &Cluster,
+    plan: &InstallPlan,
+    subscription: &Subscription,
+    operators: &[Operator<'_>],
+) -> Option<String> {
     let operator = Operator {
         subscription: Some(subscription),
         plan: Some(plan),
         ..Operator::default()
     };
     if plan.phase() == InstallPlanPhase::Failed {
-        let way_out = operator.way_out(&operator.verdict(), &cluster.commands)?;
+        let name = Some(subscription.name_any());
+        let is_own = |found: &&Operator<'_>| found.subscription.map(ResourceExt::name_any) == name;
+        let known = operators.iter().find(is_own).unwrap_or(&operator);
+        let way_out = known.way_out(&known.plan_failed(plan)?, &cluster.commands)?;
         return Some(format!("{}; to resolve: {way_out}", failure(plan)));
     }
     let (hold, name) = (operator.held_back()?, subscription.name_any());

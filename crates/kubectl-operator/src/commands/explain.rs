@@ -101,6 +101,10 @@ fn asked<'a>(causes: &'a [Cause], name: Option<&'a str>) -> impl Iterator<Item =
 /// Adds the causes to an explanation of one Subscription by its name, or of all.
 pub(super) fn with_causes(mut explained: Explained, causes: &[Cause], name: Option<&str>) -> Explained {
     for cause in asked(causes, name) {
+        let parts = explained.unsatisfiable.iter_mut();
+        let failed = parts.flat_map(|part| &mut part.advice.failed_upgrades);
+        let own = failed.filter(|failed| failed.subscription == cause.name && cause.state == State::Failed);
+        own.for_each(|failed| failed.remedy = cause.way_out.clone().unwrap_or_default());
         let mut standings = explained.standings.iter_mut();
         if let Some(standing) = standings.find(|standing| standing.subscription == cause.name) {
             let is_complete = match cause.is_settled() {

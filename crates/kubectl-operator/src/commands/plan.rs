@@ -4,8 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use futures::future::join_all;
+use kube::ResourceExt as _;
 use olm_api::condition::subscription as condition;
-use olm_api::v1alpha1::{InstallPlan, InstallPlanPhase, Subscription};
+use olm_api::v1alpha1::{ClusterServiceVersion, InstallPlan, InstallPlanPhase, Subscription};
 use olm_resolver::cluster_fit::KubernetesVersion;
 use olm_resolver::objects::{Document, Objects, read_file};
 use olm_resolver::plan::{Plan, Question, Target, TargetError, answer, find_subscription};
@@ -16,7 +17,7 @@ use crate::args::PlanArgs;
 use crate::catalogs::Catalogs;
 use crate::cluster::Cluster;
 use crate::command_line::CommandLine;
-use crate::operators::{Gathered, Key, Operator, State, message_or_reason, open_plan};
+use crate::operators::{Gathered, Key, State, message_or_reason, open_plan};
 use crate::reader::get;
 use crate::{Unsettled, Verdict, catalogs, global, printer};
 
@@ -179,13 +180,20 @@ async fn ask_cluster(args: &PlanArgs) -> anyhow::Result<Asked> {
     })
 }
 
-/// Returns the Subscriptions among objects, with those of their InstallPlans that can be read.
+/// Returns the Subscriptions and ClusterServiceVersions among objects, with those of their InstallPlans that can be read.
 async fn with_plans(cluster: &Cluster, objects: &[Document]) -> Gathered {
-    let objects = objects.iter().map(|document| &document.object);
-    let subscriptions: Vec<Subscription> = objects
-        .filter(|object| object["kind"] == "Subscription")
+    let of_kind = |kind: &'static str| {
+        let objects = objects.iter().map(|document| &document.object);
+        objects.filter(move |object| object["kind"] == kind)
+    };
+    let subscriptions: Vec<Subscription> = of_kind("Subscription")
         .filter_map(|object| Subscription::deserialize(object).ok())
         .collect();
+    let csvs = of_kind("ClusterServiceVersion")
+        .filter_map(|object| ClusterServiceVersion::deserialize(object).ok())
+        .filter(|csv| !csv.is_copied())
+        .map(|csv| ((csv.namespace().unwrap_or_default(), csv.name_any()), csv));
+    let csvs = csvs.collect();
     let keys: BTreeSet<Key> = subscriptions.iter().filter_map(open_plan).collect();
     let reads = keys.into_iter().take(MAX_ASKED).map(|key| async move {
         let plan = get::<InstallPlan>(&cluster.client, &key.0, &key.1).await;
@@ -195,6 +203,7 @@ async fn with_plans(cluster: &Cluster, objects: &[Document]) -> Gathered {
     Gathered {
         subscriptions,
         plans,
+        csvs,
         ..Gathered::default()
     }
 }
@@ -217,19 +226,17 @@ pub(super) fn failures(gathered: &Gathered) -> BTreeMap<String, String> {
     let commands = CommandLine::default();
     let failures = gathered.operators().into_iter().filter_map(|operator| {
         let subscription = operator.subscription?;
-        // A version that runs may have failed, too.
-        let next = Operator {
-            subscription: Some(subscription),
-            plan: operator.plan,
-            ..Operator::default()
-        };
-        let text = match next.plan.map(InstallPlan::phase) {
-            Some(InstallPlanPhase::Failed) => {
-                let verdict = next.verdict();
-                let way_out = next.way_out(&verdict, &commands)?;
+        let failed = operator
+            .plan
+            .filter(|plan| plan.phase() == InstallPlanPhase::Failed);
+        let text = match failed {
+            // A version that runs may have failed, too.
+            Some(plan) => {
+                let verdict = operator.plan_failed(plan)?;
+                let way_out = operator.way_out(&verdict, &commands)?;
                 format!("{}; to resolve: {way_out}", verdict.message)
             }
-            _ => message_or_reason(subscription, condition::BUNDLE_UNPACK_FAILED)?.to_owned(),
+            None => message_or_reason(subscription, condition::BUNDLE_UNPACK_FAILED)?.to_owned(),
         };
         let (name, state) = (operator.name(), State::Failed.as_str());
         let line = format!("{name}: {state}: {text}");

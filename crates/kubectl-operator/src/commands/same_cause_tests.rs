@@ -38,6 +38,16 @@ fn put_plan(cluster: &FakeCluster, phase: &str, change: impl FnOnce(&mut Value))
     cluster.put(next);
 }
 
+/// Puts a plan that waits for approval, and whose definition OLM will not change.
+fn put_refused(cluster: &FakeCluster) {
+    put_plan(cluster, "RequiresApproval", |plan| {
+        let refused = "updated validation is too restrictive: spec.color: is required";
+        let definitions = json!([{"name": "etcds.example.com", "refused": refused}]);
+        let preview = json!({"version": 1, "definitions": definitions});
+        plan["metadata"]["annotations"] = json!({PLAN_PREVIEW: preview.to_string()});
+    });
+}
+
 /// Puts an upgrade that is in a phase.
 fn put_upgrade(cluster: &FakeCluster, phase: &str, message: &str) {
     put_status(
@@ -64,7 +74,7 @@ fn put_pinned(cluster: &FakeCluster, type_: &str, message: &str) {
     );
 }
 
-const ROWS: [Row; 34] = [
+const ROWS: [Row; 35] = [
     (|_| {}, "", "", true),
     (
         |cluster| put_condition(cluster, "CatalogSourcesUnhealthy", "olm/cat does not answer"),
@@ -195,17 +205,23 @@ const ROWS: [Row; 34] = [
         false,
     ),
     (
-        |cluster| {
-            put_plan(cluster, "RequiresApproval", |plan| {
-                let refused = "updated validation is too restrictive: spec.color: is required";
-                let definitions = json!([{"name": "etcds.example.com", "refused": refused}]);
-                let preview = json!({"version": 1, "definitions": definitions});
-                plan["metadata"]["annotations"] = json!({PLAN_PREVIEW: preview.to_string()});
-            });
-        },
+        put_refused,
         "InstallPlan install-1: waiting for approval; OLM will not change CustomResourceDefinition etcds.example.com: updated \
          validation is too restrictive: spec.color: is required",
-        "kubectl operator approve db -n shop",
+        "or ask the author of the bundle for a default), then delete the plan, and OLM creates another: kubectl delete installplan \
+         install-1 -n shop",
+        false,
+    ),
+    (
+        |cluster| {
+            put_refused(cluster);
+            edit(
+                cluster,
+                &json!({"spec": {"startingCSV": "etcd.v1.0.0", "installPlanApproval": "Manual"}}),
+            );
+        },
+        "updated validation is too restrictive: spec.color: is required; pinned at etcd.v1.0.0 by spec.startingCSV",
+        "then delete the plan, and OLM creates another: kubectl delete installplan install-1 -n shop",
         false,
     ),
     (
@@ -346,8 +362,8 @@ const ROWS: [Row; 34] = [
             cluster.put(waits);
         },
         "waiting for CustomResourceDefinition etcds.example.com (CRD is not present)",
-        "save the Subscription with kubectl get subscription db -n shop -o yaml, delete it and ClusterServiceVersion etcd.v1.0.0, and \
-         recreate it",
+        "save the Subscription with kubectl get subscription db -n shop -o yaml, set its spec.startingCSV to etcd.v1.0.0 there, then \
+         delete it and ClusterServiceVersion etcd.v1.0.0, and create it again",
         false,
     ),
     (
@@ -364,9 +380,16 @@ const ROWS: [Row; 34] = [
         false,
     ),
     (
-        |cluster| assert!(cluster.delete("ClusterServiceVersion", "shop", "etcd.v1.0.0")),
+        // A former `startingCSV` is older than the version that was installed.
+        |cluster| {
+            edit(
+                cluster,
+                &json!({"spec": {"startingCSV": "etcd.v0.9.0", "installPlanApproval": "Manual"}}),
+            );
+            assert!(cluster.delete("ClusterServiceVersion", "shop", "etcd.v1.0.0"));
+        },
         "its ClusterServiceVersion etcd.v1.0.0 was deleted, and OLM does not restore it",
-        "then delete and recreate it",
+        "set its spec.startingCSV to etcd.v1.0.0 there, then delete it, and create it again",
         false,
     ),
     (
@@ -427,6 +450,11 @@ async fn each_command_names_the_same_cause_and_exits_alike() {
         assert_eq!(tree.is_fine(), fine, "status: {tree:?}");
         let text = lines(&[tree], Colours(false)).join("\n");
         assert!(text.contains(cause), "status: {text}");
+        let is_refused = cause.contains("too restrictive");
+        assert!(
+            !is_refused || !text.contains("operator approve"),
+            "status: {text}"
+        );
 
         let standing = Standing {
             subscription: "db".to_owned(),

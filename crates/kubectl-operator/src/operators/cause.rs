@@ -13,7 +13,7 @@ use olm_api::v1alpha1::{
     SubscriptionCondition,
 };
 
-use super::state::WayOut;
+use super::way_out::WayOut;
 use crate::preview::{name, of_plan};
 use crate::terminal::plain;
 
@@ -68,7 +68,7 @@ pub(super) fn plan_cause(
 }
 
 /// Returns what OLM found when it created a plan that waits for approval: it will not change a CustomResourceDefinition.
-fn refused_change(plan: &InstallPlan) -> Option<String> {
+pub(super) fn refused_change(plan: &InstallPlan) -> Option<String> {
     let preview = of_plan(plan).filter(|_| plan.waits_for_approval())?;
     let mut definitions = preview.definitions.iter();
     let definition = definitions.find(|definition| !definition.refused.is_empty())?;

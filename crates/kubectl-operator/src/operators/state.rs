@@ -15,14 +15,12 @@ use olm_resolver::installed::package_in;
 use serde::Serialize;
 
 use super::cause::{
-    Approver, catalog_problem, lacks_own_definition, message, message_or_reason, plan_cause, true_conditions,
-    unsuited_group, way_out_of,
+    Approver, catalog_problem, lacks_own_definition, message, message_or_reason, plan_cause, refused_change,
+    true_conditions, unsuited_group, way_out_of,
 };
+use super::way_out::WayOut;
 use super::{Operator, plan_name, version_in};
-use crate::args::shared::quoted;
-use crate::command_line::CommandLine;
-use crate::groups;
-use crate::terminal::{Mark, plain};
+use crate::terminal::Mark;
 
 /// Words of messages about a bundle whose image cannot be pulled, by catalog-operator or by the node of an unpack Job.
 const PULL_FAILURES: [&str; 3] = ["cannot pull", "ErrImagePull", "ImagePullBackOff"];
@@ -85,55 +83,6 @@ pub(crate) struct Verdict {
     pub way_out: WayOut,
 }
 
-/// What a user can do about a state.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum WayOut {
-    /// It is ready, or OLM continues by itself.
-    Wait,
-    /// Approve the InstallPlan.
-    Approve,
-    /// Approve the InstallPlan now, or wait for its upgrade policy.
-    ApproveNow,
-    /// Make the image of the bundle available.
-    PushBundle,
-    /// Change the OperatorGroup, and approve the InstallPlan then.
-    SuitGroup,
-    /// Change what does not resolve.
-    Explain,
-    /// Correct the catalog.
-    Catalogs,
-    /// Provide the requirements that this ClusterServiceVersion lacks.
-    Provide {
-        csv: String,
-        /// True if a definition of the operator itself is among them, which OLM does not restore.
-        lacks_own: bool,
-    },
-    /// Raise this ResourceQuota.
-    RaiseQuota(String),
-    /// Create the OperatorGroup that the namespace lacks.
-    CreateGroup,
-    /// Keep one OperatorGroup of the namespace.
-    KeepOneGroup,
-    /// Correct the cause; OLM tries again.
-    Correct,
-    /// Correct the cause, and delete this InstallPlan.
-    DeletePlan(String),
-    /// Correct the cause, or go back to this ClusterServiceVersion.
-    Rollback(String),
-    /// Correct the failure of the version before, given with its cause, or go back.
-    CorrectFormer(String),
-    /// Make this change of this OperatorGroup.
-    ChangeGroup { name: String, change: String },
-    /// Delete the Subscription and create it again.
-    Recreate,
-}
-
-/// Part of upstream's message that custom resources do not fit a new schema.
-const TOO_RESTRICTIVE: &str = "updated validation is too restrictive";
-/// Way out of that. The API server removes fields that the old schema lacks, so a new required one cannot be added before.
-const MISFIT_WAY_OUT: &str = "correct the custom resources (a required field that only the new version has cannot be added \
-                              before: delete them, or ask the author of the bundle for a default)";
-
 impl Verdict {
     fn new(state: State, message: impl Into<String>) -> Self {
         let way_out = match state {
@@ -147,6 +96,11 @@ impl Verdict {
             message: message.into(),
             way_out,
         }
+    }
+
+    /// Returns true if the approval of the InstallPlan is the way out.
+    pub(crate) fn is_approval(&self) -> bool {
+        matches!(self.way_out, WayOut::Approve | WayOut::ApproveNow)
     }
 
     fn with(self, way_out: WayOut) -> Self {
@@ -181,92 +135,6 @@ impl Operator<'_> {
         of_subscription.unwrap_or_else(|| self.of_csv(on_its_way))
     }
 
-    /// Returns the verdict's way out as commands; `None` if waiting is all that helps, or nothing is to be done.
-    pub(crate) fn way_out(&self, verdict: &Verdict, commands: &CommandLine) -> Option<String> {
-        let (name, namespace) = (self.name(), self.namespace());
-        let suggest = |form: &str| commands.suggest(form, &[&name], Some(&namespace));
-        let flags = commands.flags(Some(&namespace));
-        Some(match &verdict.way_out {
-            WayOut::Wait => return None,
-            WayOut::Approve => suggest("approve {}"),
-            WayOut::ApproveNow => format!("wait, or approve it now: {}", suggest("approve {}")),
-            WayOut::PushBundle => "push the bundle image, correct its name in the catalog, or configure a mirror, or a pull secret in \
-                                   spec.secrets of the CatalogSource; OLM continues then"
-                .to_owned(),
-            WayOut::SuitGroup => format!(
-                "change spec.targetNamespaces of the OperatorGroup first, or install it in another namespace; then {}",
-                suggest("approve {}")
-            ),
-            WayOut::Explain => suggest("explain {}"),
-            WayOut::Catalogs => {
-                let spec = &self.subscription?.spec;
-                let add = commands.suggest("catalog add {} IMAGE", &[&spec.source], Some(&spec.source_namespace));
-                let list = commands.suggest("catalog list -o wide", &[], None);
-                format!("correct the CatalogSource, or add it again if it was deleted ({add}), and OLM continues; see {list}")
-            }
-            WayOut::RaiseQuota(quota) => format!(
-                "raise ResourceQuota {0}, or delete what uses it up, and OLM continues: kubectl edit resourcequota {0} {flags}",
-                quoted(quota)
-            ),
-            WayOut::CreateGroup => groups::create_one(&quoted(&namespace)),
-            WayOut::KeepOneGroup => groups::keep_one(&quoted(&namespace)),
-            WayOut::Provide { csv, lacks_own } => {
-                let mut provide = format!(
-                    "provide what is missing, and OLM continues; all requirements: kubectl get csv {} {flags} -o \
-                     jsonpath='{{.status.requirementStatus}}'",
-                    quoted(csv)
-                );
-                if *lacks_own {
-                    provide.push_str(&format!(
-                        "; OLM does not restore a definition of the operator itself: save the Subscription with kubectl get \
-                         subscription {} {flags} -o yaml, delete it and ClusterServiceVersion {}, and recreate it",
-                        quoted(&name),
-                        plain(csv)
-                    ));
-                }
-                match self.approvable() {
-                    Some(plan) => format!(
-                        "{provide}; or approve InstallPlan {}, if its version lacks nothing: {}",
-                        plan.name_any(),
-                        suggest("approve {}")
-                    ),
-                    None => provide,
-                }
-            }
-            WayOut::Correct => format!(
-                "correct the cause, and OLM tries again; see {}",
-                suggest("status {}")
-            ),
-            WayOut::DeletePlan(plan) => {
-                let cause = match verdict.message.contains(TOO_RESTRICTIVE) {
-                    true => MISFIT_WAY_OUT,
-                    false => "correct the cause",
-                };
-                format!(
-                    "{cause}, then delete the plan, and OLM creates another: kubectl delete installplan {} {flags}",
-                    quoted(plan)
-                )
-            }
-            WayOut::Rollback(former) => format!(
-                "correct the cause, or go back to {}: {}",
-                plain(former),
-                suggest("rollback {}")
-            ),
-            WayOut::CorrectFormer(failed) => format!(
-                "correct the failure of {}, and OLM continues, or go back: {}",
-                plain(failed),
-                suggest("rollback {}")
-            ),
-            WayOut::ChangeGroup { name: group, change } => {
-                format!("{change}: kubectl edit operatorgroup {} {flags}", quoted(group))
-            }
-            WayOut::Recreate => format!(
-                "save it with kubectl get subscription {} {flags} -o yaml, then delete and recreate it",
-                quoted(&name)
-            ),
-        })
-    }
-
     /// Returns the failure that OLM reports, the first one in the order of [`condition::OBSTACLES`]. A failed ClusterServiceVersion
     /// or InstallPlan is more specific than the Subscription's condition about it.
     fn failure(&self, subscription: &Subscription) -> Option<Verdict> {
@@ -276,11 +144,8 @@ impl Operator<'_> {
             return Some(self.csv_failed(csv));
         }
         let failed_plan = self.plan.filter(|plan| plan.phase() == InstallPlanPhase::Failed);
-        if let Some(plan) = failed_plan {
-            let (cause, _) = plan_cause(plan, subscription)?;
-            let name = plan.name_any();
-            let verdict = Verdict::new(State::Failed, format!("InstallPlan {name}: {cause}"));
-            return Some(verdict.with(WayOut::DeletePlan(name)));
+        if let Some(plan) = failed_plan.or(self.failed_plan) {
+            return self.plan_failed(plan);
         }
         let mut failures = condition::OBSTACLES.into_iter().filter_map(failed_state);
         failures.find_map(|(type_, state)| {
@@ -289,27 +154,45 @@ impl Operator<'_> {
         })
     }
 
+    /// Returns the failure of an InstallPlan. OLM does not carry it out again, and creates no other for a version that exists.
+    pub(crate) fn plan_failed(&self, plan: &InstallPlan) -> Option<Verdict> {
+        let (cause, _) = plan_cause(plan, self.subscription?)?;
+        let name = plan.name_any();
+        let verdict = Verdict::new(State::Failed, format!("InstallPlan {name}: {cause}"));
+        let names = &plan.spec.cluster_service_version_names;
+        let mut versions = self.versions();
+        let created = versions.find(|csv| names.contains(&csv.name_any()));
+        // What failed may belong to another operator of the plan.
+        let created = created.filter(|csv| names.len() == 1 || *csv.phase() != Phase::Succeeded);
+        Some(verdict.with(match created {
+            Some(csv) => WayOut::InstallAgain {
+                csv: csv.name_any(),
+                former: self.former_that_ran(csv),
+            },
+            None => WayOut::DeletePlan(name),
+        }))
+    }
+
+    /// Returns the newest version before this one that succeeded, which a rollback restores.
+    fn former_that_ran(&self, csv: &ClusterServiceVersion) -> Option<String> {
+        let former = self.last_former().map(|former| former.name_any());
+        former.filter(|former| self.subscription.is_some() && *former != csv.name_any())
+    }
+
     /// Returns the failure of a ClusterServiceVersion.
     fn csv_failed(&self, csv: &ClusterServiceVersion) -> Verdict {
         let (of_group, change) = unsuited_group(csv).unzip();
         let texts: Vec<String> = [Some(csv_text(csv)), of_group].into_iter().flatten().collect();
         let verdict = Verdict::new(State::Failed, texts.join("; "));
-        let former = self
-            .before
-            .or(self.former())
-            .filter(|former| self.subscription.is_some() && former.name_any() != csv.name_any());
-        // No other version runs either without the one OperatorGroup.
-        let of_cause = way_out_of(csv);
-        let first = of_cause
-            .clone()
-            .filter(|way_out| !matches!(way_out, WayOut::RaiseQuota(_)));
-        let way_out = first
-            .or(former.map(|former| WayOut::Rollback(former.name_any())))
-            .or(change)
-            .or(of_cause);
-        match way_out {
-            Some(way_out) => verdict.with(way_out),
-            None => verdict,
+        match (way_out_of(csv).or(change), self.former_that_ran(csv)) {
+            // No other version runs either without the one OperatorGroup.
+            (Some(way_out @ (WayOut::CreateGroup | WayOut::KeepOneGroup)), _) => verdict.with(way_out),
+            (first, Some(former)) => {
+                let first = first.map(Box::new);
+                verdict.with(WayOut::Rollback { former, first })
+            }
+            (Some(way_out), None) => verdict.with(way_out),
+            (None, None) => verdict,
         }
     }
 
@@ -352,7 +235,10 @@ impl Operator<'_> {
 
     /// Returns the way out of a version that waits for one that failed, which OLM does not replace.
     fn failed_former(&self, csv: &ClusterServiceVersion) -> Option<WayOut> {
-        let former = self.replaced.filter(|former| *former.phase() == Phase::Failed)?;
+        let former = self
+            .older
+            .first()
+            .filter(|former| *former.phase() == Phase::Failed)?;
         let waits = *csv.phase() == Phase::Pending && csv.spec.replaces() == former.metadata.name.as_deref();
         let text = || format!("{} ({})", former.name_any(), csv_cause_or_default(former));
         (waits && self.subscription.is_some()).then(|| WayOut::CorrectFormer(text()))
@@ -369,6 +255,12 @@ impl Operator<'_> {
             return Some(self.settled(State::Held, &format!("{held}; {}", waits(plan))));
         }
         Some(match (approval, self.pin()) {
+            // The approval leads to a failure, also of a version that a user approves later.
+            (Some(_), pin) if refused_change(plan).is_some() => {
+                let texts: Vec<String> = [text].into_iter().chain(pin.map(pinned)).collect();
+                let verdict = Verdict::new(State::RequiresApproval, texts.join("; "));
+                verdict.with(WayOut::DeletePlan(plan.name_any()))
+            }
             (Some(Approver::User), Some(version)) => {
                 self.settled(State::Pinned, &format!("{}; {}", pinned(version), waits(plan)))
             }
@@ -397,7 +289,7 @@ impl Operator<'_> {
         let status = subscription.status.as_ref();
         if let Some(csv) = self.deleted_csv() {
             let text = format!("its ClusterServiceVersion {csv} was deleted, and OLM does not restore it");
-            return Some(Verdict::new(State::Failed, text).with(WayOut::Recreate));
+            return Some(Verdict::new(State::Failed, text).with(WayOut::Recreate(csv.to_owned())));
         }
         let current = status.and_then(|status| status.current_csv.as_deref());
         if let Some(name) = current.filter(|name| !name.is_empty()) {
@@ -480,7 +372,7 @@ impl Operator<'_> {
     }
 
     /// Returns the InstallPlan that a user may approve: no hold excludes its version.
-    fn approvable(&self) -> Option<&InstallPlan> {
+    pub(super) fn approvable(&self) -> Option<&InstallPlan> {
         self.pending_plan().filter(|_| self.held_back().is_none())
     }
 

@@ -12,8 +12,8 @@ use olm_api::v1alpha1::{
 };
 use serde::Serialize;
 
-use super::cause::{Approver, plan_cause, true_conditions};
-use super::state::WayOut;
+use super::cause::{Approver, plan_cause, refused_change, true_conditions};
+use super::way_out::WayOut;
 use super::{Gathered, Operator, State, Workload, plan_name};
 use crate::command_line::CommandLine;
 use crate::preview::{diff, of_plan};
@@ -244,23 +244,13 @@ impl Gathered {
         let verdict_state = verdict.state;
         let way_out = operator.way_out(&verdict, commands);
         let may_skip = operator.may_skip(&verdict);
-        // The nodes below name the other ways out.
-        let way_out = way_out.filter(|_| {
-            matches!(
-                verdict.way_out,
-                WayOut::DeletePlan(_)
-                    | WayOut::Provide { .. }
-                    | WayOut::RaiseQuota(_)
-                    | WayOut::CreateGroup
-                    | WayOut::KeepOneGroup
-                    | WayOut::Rollback(_)
-                    | WayOut::CorrectFormer(_)
-                    | WayOut::ChangeGroup { .. }
-                    | WayOut::PushBundle
-                    | WayOut::SuitGroup
-                    | WayOut::Recreate
-            )
-        });
+        let way_out = match verdict.way_out {
+            // The nodes below name these.
+            WayOut::Approve | WayOut::ApproveNow | WayOut::Explain | WayOut::Catalogs => None,
+            // The rest is this command.
+            WayOut::Correct => Some("correct the cause, and OLM tries again".to_owned()),
+            _ => way_out,
+        };
         let state = match (verdict_state.as_str(), operator.row().installed_version.as_str()) {
             (state, "") => state.to_owned(),
             (state, installed) => format!("{state} ({installed} installed)"),
@@ -300,6 +290,9 @@ impl Gathered {
                 None => Node::new("InstallPlan", name, Mark::Fine, "Gone"),
             });
         }
+        let failed = operator.failed_plan.iter();
+        node.objects
+            .extend(failed.map(|plan| plan_node(plan, subscription, commands)));
         let health = status.into_iter().flat_map(|status| status.catalog_health.iter());
         for catalog in health.filter(|catalog| !catalog.healthy) {
             let reference = &catalog.catalog_source_ref;
@@ -389,7 +382,7 @@ fn plan_node(plan: &InstallPlan, subscription: &Subscription, commands: &Command
         _ if phase == InstallPlanPhase::RequiresApproval && approval.is_none() => "Approved",
         phase => phase,
     };
-    if let Some(approver) = approval {
+    if let Some(approver) = approval.filter(|_| refused_change(plan).is_none()) {
         let namespace = subscription.namespace();
         let approve = commands.suggest("approve {}", &[&name], namespace.as_deref());
         message = match approver {

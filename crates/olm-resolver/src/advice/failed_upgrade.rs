@@ -17,17 +17,25 @@ pub struct FailedUpgrade {
     pub cause: String,
     /// The ClusterServiceVersion before it.
     pub former: String,
+    /// What a user can do, if the caller knows it: which versions ever succeeded is unknown here. Empty otherwise.
+    pub remedy: String,
 }
 
 impl FailedUpgrade {
     /// Returns the way out in one line.
     pub fn way_out(&self, namespace: &str) -> String {
         let Self {
-            subscription, former, ..
+            subscription,
+            former,
+            remedy,
+            ..
         } = self;
-        format!(
-            "to resolve: correct the cause, or go back to {former}: kubectl operator rollback {subscription} -n {namespace}"
-        )
+        match remedy.is_empty() {
+            true => format!(
+                "to resolve: correct the cause, or go back to {former}: kubectl operator rollback {subscription} -n {namespace}"
+            ),
+            false => format!("to resolve: {remedy}"),
+        }
     }
 }
 
@@ -60,6 +68,7 @@ pub(crate) fn failed_upgrades(problem: &Problem, subscriptions: &[String]) -> Ve
             csv: csv.name.clone(),
             cause: String::new(),
             former: former.clone(),
+            remedy: String::new(),
         })
     });
     upgrades.collect()

@@ -43,8 +43,8 @@ pub struct Standing {
     pub next: Option<String>,
     /// Description of both.
     pub state: String,
-    /// What a user can do about the state; `None` if nothing is known. Needs the cluster: this crate sets none.
-    #[serde(skip)]
+    /// What a user can do about the state; absent if nothing is known. Needs the cluster.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub way_out: Option<String>,
     /// The reason why it gets less than its channel offers, if so.
     #[serde(skip)]
@@ -157,7 +157,7 @@ fn state_text(problem: &Problem, subscription: &Subscription, next: Option<&str>
     if was_deleted(problem, subscription) {
         return format!(
             "{installed_csv}, which it has, was deleted, and OLM does not restore it; delete and recreate the subscription \
-             (kubectl delete subscription {} -n {})",
+             with {installed_csv} in spec.startingCSV (kubectl delete subscription {} -n {})",
             subscription.name, problem.namespace
         );
     }

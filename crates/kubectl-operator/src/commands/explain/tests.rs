@@ -108,8 +108,8 @@ fn a_deleted_csv_is_reported_as_not_coming_back() {
     let text = explain(&question, Some("db")).unwrap().to_string();
     assert_eq!(
         text,
-        "db: etcd.v1.0.0, which it has, was deleted, and OLM does not restore it; delete and recreate the subscription (kubectl \
-         delete subscription db -n shop)\n"
+        "db: etcd.v1.0.0, which it has, was deleted, and OLM does not restore it; delete and recreate the subscription with \
+         etcd.v1.0.0 in spec.startingCSV (kubectl delete subscription db -n shop)\n"
     );
 }
 
@@ -245,25 +245,31 @@ status: {phase: Failed, reason: InstallCheckFailed, message: install timeout}
         state: State::Failed,
         message: "ClusterServiceVersion etcd.v1.1.0: InstallCheckFailed: install timeout".to_owned(),
         names_plan: false,
-        way_out: Some("go back".to_owned()),
+        way_out: Some("raise the quota".to_owned()),
     };
     let explained = with_causes(explain(&question, Some("db")).unwrap(), &[cause], Some("db"));
     assert_eq!(explained.standings.len(), 1, "JSON has the state, too");
+    let document = serde_json::to_value(&explained).unwrap();
+    assert_eq!(document["subscriptions"][0]["wayOut"], "raise the quota");
     let text = for_people(explained).to_string();
     let plan = olm_resolver::plan::plan(&question).unwrap().to_string();
     let way_back =
         "to resolve: correct the cause, or go back to etcd.v1.0.0: kubectl operator rollback db -n shop";
-    for (text, heading) in [
-        (text, "version etcd.v1.1.0 failed\n"),
-        (plan, "version etcd.v1.1.0 failed: "),
+    for (text, heading, way_out) in [
+        (
+            text,
+            "version etcd.v1.1.0 failed\n",
+            "to resolve: raise the quota",
+        ),
+        (plan, "version etcd.v1.1.0 failed: ", way_back),
     ] {
         let at = |part: &str| {
             text.find(part)
                 .unwrap_or_else(|| panic!("{part} is not in {text}"))
         };
         let cause = at("ClusterServiceVersion etcd.v1.1.0: InstallCheckFailed: install timeout");
-        assert!(at(heading) < cause && cause < at(way_back), "{text}");
-        assert!(at(way_back) < at("until then nothing newer resolves"), "{text}");
+        assert!(at(heading) < cause && cause < at(way_out), "{text}");
+        assert!(at(way_out) < at("until then nothing newer resolves"), "{text}");
         assert_eq!(text.matches("install timeout").count(), 1, "{text}");
         assert!(!text.contains("destroys"), "{text}");
     }

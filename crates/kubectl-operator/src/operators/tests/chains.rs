@@ -38,25 +38,32 @@ fn a_chain_without_a_subscription_is_one_operator() {
     assert_eq!(gathered.chain(&operators[0]).len(), 3);
 }
 
-/// With fail forward OLM replaces a version that failed.
+/// With fail forward, OLM replaces versions that failed.
 #[test]
-fn a_version_that_failed_and_is_replaced_was_never_installed() {
-    let mut failed = successor("2.0.0", "Replacing", "etcd.v1.0.0");
-    failed["status"]["conditions"] =
-        json!([{"phase": "Pending"}, {"phase": "Failed"}, {"phase": "Replacing"}]);
+fn a_replaced_version_that_failed_is_not_installed() {
     let status = json!({"installedCSV": "etcd.v3.0.0", "currentCSV": "etcd.v3.0.0"});
-    let gathered = gathered_of([
-        subscription("db", &status),
-        csv("1.0.0", "Replacing", ""),
-        failed,
-        successor("3.0.0", "Failed", "etcd.v2.0.0"),
-    ]);
-    let operators = gathered.operators();
-    assert_eq!(operators.len(), 1);
-    assert_eq!(operators[0].row().installed_version, "1.0.0");
-    let way_out = operators[0].way_out(&operators[0].verdict(), &CommandLine::default());
-    let way_out = way_out.unwrap();
-    assert!(way_out.contains("go back to etcd.v1.0.0"), "{way_out}");
+    for (phases, installed) in [
+        (&["Installing", "Failed", "Replacing"][..], "1.1.0"),
+        (&["Succeeded", "Failed", "Replacing"], "2.0.0"),
+        (&[], "2.0.0"),
+    ] {
+        let mut replaced = successor("2.0.0", "Replacing", "etcd.v1.1.0");
+        let entries = phases.iter().map(|phase| json!({"phase": phase}));
+        replaced["status"]["conditions"] = entries.collect();
+        let gathered = gathered_of([
+            subscription("db", &status),
+            csv("1.1.0", "Replacing", ""),
+            replaced,
+            successor("3.0.0", "Failed", "etcd.v2.0.0"),
+        ]);
+        let operators = gathered.operators();
+        assert_eq!(operators[0].row().installed_version, installed, "{phases:?}");
+        let way_out = operators[0].way_out(&operators[0].verdict(), &CommandLine::default());
+        let expected = format!(
+            "correct the cause, or go back to etcd.v{installed}: kubectl operator rollback db -n shop"
+        );
+        assert_eq!(way_out, Some(expected), "{phases:?}");
+    }
 }
 
 /// A user may name any version in `spec.replaces`.

@@ -79,6 +79,71 @@ fn resources_that_a_new_schema_refuses_have_a_way_out_that_can_be_gone() {
     }
 }
 
+/// `explain` and `doctor` have it, too.
+#[test]
+fn a_first_install_that_failed_has_the_way_out_in_its_status() {
+    let status = json!({"installedCSV": "etcd.v1.0.0", "currentCSV": "etcd.v1.0.0"});
+    let (_, text) = one([
+        subscription("db", &status),
+        csv("1.0.0", "Failed", "install timeout"),
+    ]);
+    let expected = "\n│  to resolve: correct the cause, and OLM tries again\n";
+    assert!(text.contains(expected), "{text}");
+}
+
+/// OLM does not carry out a failed plan again, and creates another only for versions that do not exist.
+#[test]
+fn a_failed_plan_whose_version_exists_has_another_way_out() {
+    let waiting = |replaces: &str| {
+        let mut csv = csv("2.0.0", "Pending", "no such role");
+        csv["spec"]["replaces"] = json!(replaces);
+        csv
+    };
+    let again = "OLM creates no other plan while etcd.v2.0.0 exists";
+    let rows = [
+        (
+            vec![csv("1.0.0", "Succeeded", "")],
+            "correct the cause, then delete the plan, and OLM creates another: kubectl delete installplan install-1 -n shop"
+                .to_owned(),
+        ),
+        (
+            vec![waiting("")],
+            format!(
+                "correct the cause, then uninstall it with kubectl operator uninstall db -n shop, and install it again: {again}"
+            ),
+        ),
+        (
+            vec![waiting("etcd.v1.0.0"), csv("1.0.0", "Replacing", "")],
+            format!(
+                "go back to etcd.v1.0.0 with kubectl operator rollback db --to etcd.v1.0.0 -n shop, correct the cause, and upgrade \
+                 again: {again}"
+            ),
+        ),
+        (
+            vec![waiting("etcd.v1.0.0"), csv("1.0.0", "Failed", "")],
+            format!(
+                "correct the cause, then uninstall it with kubectl operator uninstall db -n shop, and install it again: {again}"
+            ),
+        ),
+    ];
+    for (csvs, expected) in rows {
+        let name = &csvs[0]["metadata"]["name"];
+        let status = json!({"installedCSV": name, "currentCSV": "etcd.v2.0.0", "installPlanRef": {"name": "install-1"}});
+        let mut failed = plan("install-1", "Failed", true);
+        failed["status"]["message"] = json!("no rights");
+        let objects = [subscription("db", &status), failed];
+        let gathered = gathered_of(objects.into_iter().chain(csvs));
+        let operators = gathered.operators();
+        let verdict = operators[0].verdict();
+        assert_eq!(
+            (verdict.state, verdict.message.as_str()),
+            (State::Failed, "InstallPlan install-1: no rights")
+        );
+        let way_out = operators[0].way_out(&verdict, &CommandLine::default());
+        assert_eq!(way_out, Some(expected));
+    }
+}
+
 /// `status` and `explain` point at each other otherwise.
 #[test]
 fn the_operator_groups_of_a_namespace_have_a_way_out_in_status_and_explain() {
@@ -97,7 +162,8 @@ fn the_operator_groups_of_a_namespace_have_a_way_out_in_status_and_explain() {
         // A version before it could run.
         (
             "InstallCheckFailed",
-            "to resolve: correct the cause, or go back to etcd.v1.0.0: kubectl operator rollback db -n shop",
+            "to resolve: raise ResourceQuota q, or delete what uses it up, and OLM continues: kubectl edit resourcequota q -n shop; or \
+             go back to etcd.v1.0.0: kubectl operator rollback db -n shop",
         ),
     ] {
         let mut failed = csv("2.0.0", "Failed", "exceeded quota: q, requested: pods=1");
@@ -106,6 +172,31 @@ fn the_operator_groups_of_a_namespace_have_a_way_out_in_status_and_explain() {
         let former = csv("1.0.0", "Replacing", "");
         let (_, text) = one([subscription("db", &status), failed, former]);
         assert!(text.contains(expected), "{reason}: {text}");
+    }
+}
+
+/// Only a version that succeeded runs again, and what is known about the cause comes first.
+#[test]
+fn a_rollback_is_a_way_out_only_to_a_version_that_succeeded() {
+    let status = json!({"installedCSV": "etcd.v2.0.0", "currentCSV": "etcd.v2.0.0"});
+    let group = "install the operator in another namespace, or set spec.targetNamespaces of the group to [shop]: kubectl edit \
+                 operatorgroup og -n shop";
+    for (former, expected) in [
+        ("Failed", group.to_owned()),
+        (
+            "Replacing",
+            format!("{group}; or go back to etcd.v1.0.0: kubectl operator rollback db -n shop"),
+        ),
+    ] {
+        let mut failed = csv("2.0.0", "Failed", "SingleNamespace InstallModeType not supported");
+        failed["metadata"]["annotations"] = json!({"olm.operatorGroup": "og"});
+        failed["spec"]["installModes"] = json!([{"type": "OwnNamespace", "supported": true}]);
+        failed["spec"]["replaces"] = json!("etcd.v1.0.0");
+        failed["status"]["reason"] = json!("UnsupportedOperatorGroup");
+        let gathered = gathered_of([subscription("db", &status), failed, csv("1.0.0", former, "")]);
+        let operators = gathered.operators();
+        let way_out = operators[0].way_out(&operators[0].verdict(), &CommandLine::default());
+        assert_eq!(way_out, Some(expected));
     }
 }
 

@@ -108,9 +108,10 @@ pub(in super::super) fn operator(frame: &Frame<'_>, gathered: &Gathered, name: &
     let command = |form: &str| commands.offered(form, &[name], Some(&namespace));
     let plan = operator.pending_plan();
     // The button below approves the plan.
+    let verdict = operator.verdict();
     let way_out = operator
-        .way_out(&operator.verdict(), commands)
-        .filter(|_| plan.is_none() && row.state.mark() != Mark::Fine);
+        .way_out(&verdict, commands)
+        .filter(|_| !(plan.is_some() && verdict.is_approval()) && row.state.mark() != Mark::Fine);
     let conditions = operator.subscription.and_then(|found| found.status.as_ref());
     let conditions = conditions
         .map(|status| status.conditions.as_slice())
