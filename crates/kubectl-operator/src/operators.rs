@@ -27,6 +27,7 @@ use crate::printer;
 use crate::reader::Unreadable;
 
 pub(crate) use self::cause::{PART_GROUPS, message_or_reason, next_unread};
+use self::state::WayOut;
 pub(crate) use self::state::{State, Verdict};
 pub(crate) use self::tree::{Node, deployments, flat, lines, pod_node, replicas};
 
@@ -337,6 +338,18 @@ pub(crate) struct Position {
     pub next: String,
     /// True if the next one is being installed, or failed.
     pub has_begun: bool,
+}
+
+impl Verdict {
+    /// Returns true if the operator failed, or lacks something that a user can provide. One that does not resolve is not meant, as
+    /// resolution says so itself, and one that is being installed or waits for approval has not failed.
+    pub(crate) fn is_failure(&self) -> bool {
+        match self.state {
+            State::Failed => true,
+            State::Installing | State::Upgrading | State::Pending => self.way_out != WayOut::Wait,
+            _ => false,
+        }
+    }
 }
 
 impl Operator<'_> {
