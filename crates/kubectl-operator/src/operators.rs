@@ -1,6 +1,7 @@
 //! The operators of a namespace and their state. Pure: values in, rows and trees out.
 
 mod cause;
+mod kinds;
 mod state;
 #[cfg(test)]
 pub(crate) mod tests;
@@ -26,7 +27,8 @@ use crate::command_line::CommandLine;
 use crate::printer;
 use crate::reader::Unreadable;
 
-pub(crate) use self::cause::{PART_GROUPS, message_or_reason, next_unread};
+pub(crate) use self::cause::{PART_GROUPS, message_or_reason, next_unread, stated_misfit};
+pub(crate) use self::kinds::{NEEDED, OWNED_TOO};
 use self::state::WayOut;
 pub(crate) use self::state::{State, Verdict};
 pub(crate) use self::tree::{Node, deployments, flat, lines, pod_node, replicas};

@@ -1,5 +1,6 @@
 //! `kubectl operator approve`: shows what an InstallPlan changes, asks for confirmation, and approves the plan as shown.
 
+mod checks;
 mod shown;
 #[cfg(test)]
 mod tests;
@@ -10,7 +11,6 @@ use std::time::Duration;
 use anyhow::{Context as _, anyhow, bail};
 use jiff::SignedDuration;
 use kube::{Api, Client, ResourceExt};
-use olm_api::v1::OperatorGroup;
 use olm_api::v1alpha1::{InstallPlan, InstallPlanPhase, Subscription};
 use olm_api::{approval, labels};
 use serde_json::json;
@@ -21,9 +21,7 @@ use crate::args::shared::quoted;
 use crate::args::{ApproveArgs, Output};
 use crate::cluster::Cluster;
 use crate::confirm::confirm;
-use crate::groups::Group;
 use crate::operators::{Operator, next_unread, refers};
-use crate::packages::offered;
 use crate::preview::name;
 use crate::reader::{get, list_readable};
 use crate::terminal::now;
@@ -124,7 +122,13 @@ pub(super) async fn approve(
         shown.refusal = of_plan.find_map(|subscription| refusal(cluster, plan, subscription));
         // Pages show a plan that cannot be approved.
         shown.doubts.extend(shown.refusal.clone());
-        shown.doubts.extend(misfits(client, namespace, plan).await);
+        let misfits = checks::misfits(client, namespace, plan).await;
+        shown.misfit = misfits.certain.first().cloned();
+        shown
+            .doubts
+            .extend(misfits.certain.into_iter().chain(misfits.possible));
+        let sharers = checks::sharers(client, namespace, shown.preview.as_ref()).await;
+        shown.doubts.extend(sharers);
         anyhow::Ok(shown)
     };
     let mut plan = read().await?;
@@ -245,30 +249,6 @@ async fn find_plan(cluster: &Cluster, name: &str) -> anyhow::Result<(String, Opt
         format!("Subscription {name} has no InstallPlan; see `{explain}`")
     })?;
     Ok((plan, next))
-}
-
-/// Returns the operators of a plan that do not support the OperatorGroup of its namespace. Only channel heads are checked,
-/// because package-server serves no others.
-async fn misfits(client: &Client, namespace: &str, plan: &InstallPlan) -> Vec<String> {
-    let groups = list_readable::<OperatorGroup>(client, Some(namespace), "").await;
-    let Ok(([group], [])) = groups
-        .as_ref()
-        .map(|(found, unreadable)| (&**found, &**unreadable))
-    else {
-        return Vec::new();
-    };
-    let Ok(Ok(packages)) = offered(client, Some(namespace)).await else {
-        return Vec::new();
-    };
-    let group = Group::from(group);
-    let names = plan.spec.cluster_service_version_names.iter();
-    let misfits = names.filter_map(|name| {
-        let mut channels = packages.iter().flat_map(|package| &package.channels);
-        let channel = channels.find(|channel| channel.head == *name)?;
-        let text = group.misfit(name, &channel.install_modes, namespace)?;
-        Some(format!("{text}: it will fail until the OperatorGroup is changed"))
-    });
-    misfits.collect()
 }
 
 /// Returns that a plan failed, and why.

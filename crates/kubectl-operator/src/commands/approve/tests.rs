@@ -520,31 +520,3 @@ async fn no_name_says_more_than_a_name() {
         "{text}"
     );
 }
-
-/// Otherwise it is not reported before the ClusterServiceVersion is Failed.
-#[tokio::test(start_paused = true)]
-async fn an_operator_that_cannot_work_with_the_group_is_reported_before_it_is_approved() {
-    let cluster = crate::packages::tests::served();
-    let mut manifest = crate::packages::tests::manifest("etcd", "cat");
-    manifest["status"]["channels"][1]["currentCSV"] = json!("etcd.v2");
-    cluster.put(manifest);
-    let (client, _link) = cluster.connect();
-    let plan: InstallPlan = serde_json::from_value(plan()).unwrap();
-    let group = |targets: Value| {
-        json!({"apiVersion": "operators.coreos.com/v1", "kind": "OperatorGroup", "metadata": {"namespace": "shop", "name": "og"},
-            "spec": {}, "status": {"namespaces": targets, "lastUpdated": null}})
-    };
-    for (targets, expected) in [
-        (json!(["shop"]), None),
-        (
-            json!([""]),
-            Some(
-                "etcd.v2 supports install modes OwnNamespace, but OperatorGroup og of namespace shop is for all namespaces: it will fail until the OperatorGroup is changed",
-            ),
-        ),
-    ] {
-        cluster.put(group(targets));
-        let told = misfits(&client, "shop", &plan).await;
-        assert_eq!(told.first().map(String::as_str), expected);
-    }
-}
