@@ -289,6 +289,39 @@ async fn a_plan_without_the_requested_version_is_not_approved() {
     );
 }
 
+/// OLM found that when it created the plan; package-server serves the install modes of the channel head only.
+#[tokio::test(start_paused = true)]
+async fn a_plan_whose_version_will_fail_is_left_to_the_user() {
+    for more in [
+        &["-C", "-v", "1.0.0"][..],
+        &["-C", "-v", "1.0.0", "--yes"],
+        &["-C", "-v", "1.0.0", "--yes", "--wait"],
+    ] {
+        let cluster = prepared();
+        let (client, _link) = cluster.connect();
+        let (here, args) = (Cluster::of(client, "shop"), install_args(more));
+        let text = "when this plan was created: bundle etcd.v1.0.0 does not support what OperatorGroup og selects: its \
+                    ClusterServiceVersion will fail with UnsupportedOperatorGroup; change spec.targetNamespaces";
+        let olm = async {
+            plan_for(&cluster, "etcd.v1.0.0", &json!({})).await;
+            let message = json!({"status": {"message": text}});
+            cluster.edit("InstallPlan", "shop", "install-1", &message);
+        };
+        let (result, ()) = tokio::join!(Box::pin(install(&here, &args)), olm);
+        let error = result.unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            format!(
+                "InstallPlan install-1 was not approved and waits: {text}; then approve it with `kubectl operator approve etcd -n shop`"
+            ),
+            "{more:?}"
+        );
+        assert!(!error.is::<crate::Unsettled>(), "{more:?}");
+        let plan = cluster.get("InstallPlan", "shop", "install-1").unwrap();
+        assert_eq!(plan["spec"]["approved"], json!(false), "{more:?}");
+    }
+}
+
 #[test]
 fn other_subscriptions_of_a_plan_are_named() {
     let of = |subscriptions: &[&str]| Shown {
