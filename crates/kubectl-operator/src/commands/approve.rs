@@ -8,7 +8,7 @@ mod tests;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use anyhow::{Context as _, anyhow, bail};
+use anyhow::{anyhow, bail};
 use jiff::SignedDuration;
 use kube::{Api, Client, ResourceExt};
 use olm_api::v1alpha1::{InstallPlan, InstallPlanPhase, Subscription};
@@ -21,11 +21,11 @@ use crate::args::shared::quoted;
 use crate::args::{ApproveArgs, Output};
 use crate::cluster::Cluster;
 use crate::confirm::confirm;
-use crate::operators::{Operator, next_unread, refers};
+use crate::operators::{Operator, next_unread, plan_name, refers};
 use crate::preview::name;
 use crate::reader::{get, list_readable};
-use crate::terminal::now;
-use crate::{Verdict, printer, writer};
+use crate::terminal::{first_line, now};
+use crate::{Unsettled, Verdict, printer, writer};
 
 /// Prefix that selects an InstallPlan if a Subscription has the same name.
 pub(super) const PLAN_PREFIX: &str = "installplan/";
@@ -242,13 +242,34 @@ async fn find_plan(cluster: &Cluster, name: &str) -> anyhow::Result<(String, Opt
             None => bail!("namespace {namespace} has neither a Subscription nor an InstallPlan {name}"),
         };
     };
-    let next = next_unread(&subscription).map(str::to_owned);
-    let reference = subscription.status.and_then(|status| status.install_plan_ref);
-    let plan = reference.and_then(|plan| plan.name).with_context(|| {
-        let explain = cluster.suggest("explain {}", &[name]);
-        format!("Subscription {name} has no InstallPlan; see `{explain}`")
-    })?;
-    Ok((plan, next))
+    let plan = subscription.status.as_ref().and_then(plan_name);
+    let plan = plan.ok_or_else(|| no_plan(cluster, &subscription))?;
+    Ok((plan.to_owned(), next_unread(&subscription).map(str::to_owned)))
+}
+
+/// Returns that a Subscription has no InstallPlan; if its bundle cannot be unpacked, or is not yet, with the cause and the way out.
+fn no_plan(cluster: &Cluster, subscription: &Subscription) -> anyhow::Error {
+    let name = subscription.name_any();
+    let explain = format!("see `{}`", cluster.suggest("explain {}", &[&name]));
+    let Some(cause) = next_unread(subscription) else {
+        return anyhow!("Subscription {name} has no InstallPlan; {explain}");
+    };
+    let operator = Operator {
+        subscription: Some(subscription),
+        ..Operator::default()
+    };
+    // The Subscription alone tells the state only before it has a version.
+    let is_first = operator
+        .status()
+        .is_some_and(|status| status.installed_csv.is_none());
+    let way_out = operator.way_out(&operator.verdict(), &cluster.commands);
+    let way_out = way_out.filter(|_| is_first);
+    let way_out = way_out.map_or(explain, |way_out| format!("to resolve: {way_out}"));
+    let cause = first_line(cause);
+    Unsettled(format!(
+        "Subscription {name} has no InstallPlan: {cause}; {way_out}"
+    ))
+    .into()
 }
 
 /// Returns that a plan failed, and why.

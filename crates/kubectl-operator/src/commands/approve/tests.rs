@@ -520,3 +520,38 @@ async fn no_name_says_more_than_a_name() {
         "{text}"
     );
 }
+
+/// The first bundle is not unpacked, so there is no plan.
+#[tokio::test]
+async fn a_subscription_without_a_plan_has_the_cause_and_the_way_out() {
+    for (message, expected) in [
+        (
+            "bundle etcd.v1: cannot pull x:v1",
+            "Subscription new has no InstallPlan: bundle etcd.v1: cannot pull x:v1; to resolve: push the bundle image, ",
+        ),
+        (
+            "bundle etcd.v1: the pod starts",
+            "Subscription new has no InstallPlan: bundle etcd.v1: the pod starts; see `kubectl operator explain new -n shop`",
+        ),
+        (
+            "",
+            "Subscription new has no InstallPlan; see `kubectl operator explain new -n shop`",
+        ),
+    ] {
+        let cluster = FakeCluster::new();
+        let spec = json!({"name": "etcd", "source": "cat", "sourceNamespace": "olm"});
+        let conditions = json!([{"type": "BundleUnpacking", "status": "True", "message": message}]);
+        let status = json!({"lastUpdated": null, "conditions": conditions});
+        cluster.put(object(
+            "Subscription",
+            "new",
+            &json!({"spec": spec, "status": status}),
+        ));
+        let (client, _link) = cluster.connect();
+        let mut asked = |_: &Shown| -> anyhow::Result<bool> { panic!("nothing is asked") };
+        let result = approve(&Cluster::of(client, "shop"), "new", &mut asked).await;
+        let error = result.unwrap_err();
+        assert!(error.to_string().starts_with(expected), "{error}");
+        assert_eq!(error.is::<Unsettled>(), !message.is_empty(), "{error}");
+    }
+}
