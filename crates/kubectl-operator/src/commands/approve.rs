@@ -122,12 +122,12 @@ pub(super) async fn approve(
         shown.refusal = of_plan.find_map(|subscription| refusal(cluster, plan, subscription));
         // Pages show a plan that cannot be approved.
         shown.doubts.extend(shown.refusal.clone());
-        let misfits = checks::misfits(client, namespace, plan).await;
+        let misfits = Box::pin(checks::misfits(client, namespace, plan)).await;
         shown.misfit = misfits.certain.first().cloned();
         shown
             .doubts
             .extend(misfits.certain.into_iter().chain(misfits.possible));
-        let sharers = checks::sharers(client, namespace, shown.preview.as_ref()).await;
+        let sharers = Box::pin(checks::sharers(client, namespace, shown.preview.as_ref())).await;
         shown.doubts.extend(sharers);
         anyhow::Ok(shown)
     };

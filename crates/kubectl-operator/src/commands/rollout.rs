@@ -131,7 +131,8 @@ async fn made<W: Write>(
         made = match (operator.plan.filter(is_first), adopted) {
             (Some(plan), _) => Some(Made::Plan(Box::new(plan.clone()))),
             (None, Some(csv)) => {
-                let rest = Some(waits.clone()).filter(|_| node.runs(csv) && !node.is_fine_for_now());
+                let has_next = node.runs(csv) && !node.is_fine_for_now();
+                let rest = has_next.then(|| waits.clone());
                 Some(Made::Adopted(CarriedOut {
                     csv: csv.to_owned(),
                     waits: node.version_waits_for(csv),
