@@ -451,7 +451,7 @@ mod tests {
             (
                 "BundleUnpackFailed",
                 "DeadlineExceeded",
-                "to resolve: correct the cause, and OLM tries again; ",
+                "to resolve: correct the cause, and OLM tries again",
             ),
             (
                 "BundleUnpacking",
