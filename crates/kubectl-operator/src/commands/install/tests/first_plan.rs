@@ -334,8 +334,7 @@ async fn a_plan_without_the_requested_version_is_not_approved() {
 #[tokio::test(start_paused = true)]
 async fn a_plan_whose_version_will_fail_is_left_to_the_user() {
     for more in [
-        &["-C", "-v", "1.0.0"][..],
-        &["-C", "-v", "1.0.0", "--yes"],
+        &["-C", "-v", "1.0.0", "--yes"][..],
         &["-C", "-v", "1.0.0", "--yes", "--wait"],
     ] {
         let cluster = prepared();
