@@ -222,8 +222,9 @@ pub(crate) enum Command {
     Olmv1(Olmv1Command),
     /// Show what OLM will install and upgrade, step by step to the channel heads
     ///
-    /// Exit codes: 0 if everything resolves, 2 if something cannot be resolved, an InstallPlan failed or a bundle cannot be unpacked,
-    /// 1 on an error.
+    /// Without -f it also notes the operators that failed or lack something, such as the image of their bundle.
+    ///
+    /// Exit codes: 0 if everything resolves, 2 if something cannot be resolved or an operator failed or lacks something, 1 on an error.
     #[command(after_help = "Examples:\n  \
         kubectl operator plan -n shop                          # plan for the cluster as it is\n  \
         kubectl operator plan -n shop -f new.yaml              # plan as if the file were applied\n  \

@@ -24,18 +24,14 @@ const MAX_ASKED: usize = 200;
 /// # Errors
 /// Objects cannot be read.
 pub(crate) async fn operators(client: &Client, namespace: Option<&str>) -> anyhow::Result<Gathered> {
-    let (subscriptions, unreadable) = list_readable(client, namespace, "").await?;
+    let (subscriptions, mut unreadable) = list_readable(client, namespace, "").await?;
+    let found = versions(client, namespace).await?;
+    unreadable.extend(found.unreadable);
     let mut gathered = Gathered {
         subscriptions,
         unreadable,
-        ..Gathered::default()
+        ..found
     };
-    let (csvs, unreadable) = list_readable::<ClusterServiceVersion>(client, namespace, &originals()).await?;
-    gathered.unreadable.extend(unreadable);
-    let originals = csvs.into_iter().filter(|csv| !csv.is_copied());
-    gathered.csvs = originals
-        .map(|csv| ((csv.namespace().unwrap_or_default(), csv.name_any()), csv))
-        .collect();
     let waiting = gathered.subscriptions.iter().filter_map(open_plan).collect();
     plans(client, &mut gathered, waiting).await?;
     Box::pin(failed_plans(client, &mut gathered)).await?;
@@ -71,7 +67,22 @@ async fn failed_plans(client: &Client, gathered: &mut Gathered) -> anyhow::Resul
     Ok(())
 }
 
-/// Does the same for a namespace that has to exist.
+/// Reads only the ClusterServiceVersions of one namespace or all, without copies.
+///
+/// # Errors
+/// They cannot be read.
+pub(crate) async fn versions(client: &Client, namespace: Option<&str>) -> anyhow::Result<Gathered> {
+    let (csvs, unreadable) = list_readable::<ClusterServiceVersion>(client, namespace, &originals()).await?;
+    let originals = csvs.into_iter().filter(|csv| !csv.is_copied());
+    let csvs = originals.map(|csv| ((csv.namespace().unwrap_or_default(), csv.name_any()), csv));
+    Ok(Gathered {
+        csvs: csvs.collect(),
+        unreadable,
+        ..Gathered::default()
+    })
+}
+
+/// Reads the operators of a namespace that has to exist.
 ///
 /// # Errors
 /// Objects cannot be read, or the namespace does not exist.

@@ -1,6 +1,7 @@
 //! The operators of a namespace and their state. Pure: values in, rows and trees out.
 
 mod cause;
+mod kinds;
 mod state;
 #[cfg(test)]
 pub(crate) mod tests;
@@ -27,9 +28,11 @@ use crate::command_line::CommandLine;
 use crate::printer;
 use crate::reader::Unreadable;
 
-pub(crate) use self::cause::{PART_GROUPS, message_or_reason, next_unread};
+pub(crate) use self::cause::{PART_GROUPS, message_or_reason, next_unread, stated_misfit};
+pub(crate) use self::kinds::{NEEDED, OWNED_TOO};
 pub(crate) use self::state::{State, Verdict};
 pub(crate) use self::tree::{Node, deployments, flat, lines, pod_node, replicas};
+use self::way_out::WayOut;
 
 /// Maximum number of older versions that are known of an operator. Users can name any version in `spec.replaces`.
 const MAX_OLDER: usize = 50;
@@ -364,6 +367,18 @@ pub(crate) struct Position {
     pub next: String,
     /// True if the next one is being installed, or failed.
     pub has_begun: bool,
+}
+
+impl Verdict {
+    /// Returns true if the operator failed, or lacks something that a user can provide. One that does not resolve is not meant, as
+    /// resolution says so itself, and one that is being installed or waits for approval has not failed.
+    pub(crate) fn is_failure(&self) -> bool {
+        match self.state {
+            State::Failed => true,
+            State::Installing | State::Upgrading | State::Pending => self.way_out != WayOut::Wait,
+            _ => false,
+        }
+    }
 }
 
 impl Operator<'_> {

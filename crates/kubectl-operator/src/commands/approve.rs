@@ -1,5 +1,6 @@
 //! `kubectl operator approve`: shows what an InstallPlan changes, asks for confirmation, and approves the plan as shown.
 
+mod checks;
 mod shown;
 #[cfg(test)]
 mod tests;
@@ -7,10 +8,9 @@ mod tests;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use anyhow::{Context as _, anyhow, bail};
+use anyhow::{anyhow, bail};
 use jiff::SignedDuration;
 use kube::{Api, Client, ResourceExt};
-use olm_api::v1::OperatorGroup;
 use olm_api::v1alpha1::{InstallPlan, InstallPlanPhase, Subscription};
 use olm_api::{approval, labels};
 use serde_json::json;
@@ -21,13 +21,11 @@ use crate::args::shared::quoted;
 use crate::args::{ApproveArgs, Output};
 use crate::cluster::Cluster;
 use crate::confirm::confirm;
-use crate::groups::Group;
-use crate::operators::{Gathered, Operator, next_unread, refers};
-use crate::packages::offered;
+use crate::operators::{Gathered, Operator, next_unread, plan_name, refers};
 use crate::preview::name;
 use crate::reader::{get, list_readable};
-use crate::terminal::now;
-use crate::{Verdict, gather, printer, writer};
+use crate::terminal::{first_line, now};
+use crate::{Unsettled, Verdict, gather, printer, writer};
 
 /// Prefix that selects an InstallPlan if a Subscription has the same name.
 pub(super) const PLAN_PREFIX: &str = "installplan/";
@@ -130,7 +128,13 @@ pub(super) async fn approve(
         shown.refusal = of_plan.find_map(|subscription| refusal(cluster, plan, subscription, &operators));
         // Pages show a plan that cannot be approved.
         shown.doubts.extend(shown.refusal.clone());
-        shown.doubts.extend(misfits(client, namespace, plan).await);
+        let misfits = Box::pin(checks::misfits(client, namespace, plan)).await;
+        shown.misfit = misfits.certain.first().cloned();
+        shown
+            .doubts
+            .extend(misfits.certain.into_iter().chain(misfits.possible));
+        let sharers = Box::pin(checks::sharers(client, namespace, shown.preview.as_ref())).await;
+        shown.doubts.extend(sharers);
         anyhow::Ok(shown)
     };
     let mut plan = read().await?;
@@ -252,37 +256,34 @@ async fn find_plan(cluster: &Cluster, name: &str) -> anyhow::Result<(String, Opt
             None => bail!("namespace {namespace} has neither a Subscription nor an InstallPlan {name}"),
         };
     };
-    let next = next_unread(&subscription).map(str::to_owned);
-    let reference = subscription.status.and_then(|status| status.install_plan_ref);
-    let plan = reference.and_then(|plan| plan.name).with_context(|| {
-        let explain = cluster.suggest("explain {}", &[name]);
-        format!("Subscription {name} has no InstallPlan; see `{explain}`")
-    })?;
-    Ok((plan, next))
+    let plan = subscription.status.as_ref().and_then(plan_name);
+    let plan = plan.ok_or_else(|| no_plan(cluster, &subscription))?;
+    Ok((plan.to_owned(), next_unread(&subscription).map(str::to_owned)))
 }
 
-/// Returns the operators of a plan that do not support the OperatorGroup of its namespace. Only channel heads are checked,
-/// because package-server serves no others.
-async fn misfits(client: &Client, namespace: &str, plan: &InstallPlan) -> Vec<String> {
-    let groups = list_readable::<OperatorGroup>(client, Some(namespace), "").await;
-    let Ok(([group], [])) = groups
-        .as_ref()
-        .map(|(found, unreadable)| (&**found, &**unreadable))
-    else {
-        return Vec::new();
+/// Returns that a Subscription has no InstallPlan; if its bundle cannot be unpacked, or is not yet, with the cause and the way out.
+fn no_plan(cluster: &Cluster, subscription: &Subscription) -> anyhow::Error {
+    let name = subscription.name_any();
+    let explain = format!("see `{}`", cluster.suggest("explain {}", &[&name]));
+    let Some(cause) = next_unread(subscription) else {
+        return anyhow!("Subscription {name} has no InstallPlan; {explain}");
     };
-    let Ok(Ok(packages)) = offered(client, Some(namespace)).await else {
-        return Vec::new();
+    let operator = Operator {
+        subscription: Some(subscription),
+        ..Operator::default()
     };
-    let group = Group::from(group);
-    let names = plan.spec.cluster_service_version_names.iter();
-    let misfits = names.filter_map(|name| {
-        let mut channels = packages.iter().flat_map(|package| &package.channels);
-        let channel = channels.find(|channel| channel.head == *name)?;
-        let text = group.misfit(name, &channel.install_modes, namespace)?;
-        Some(format!("{text}: it will fail until the OperatorGroup is changed"))
-    });
-    misfits.collect()
+    // The Subscription alone tells the state only before it has a version.
+    let is_first = operator
+        .status()
+        .is_some_and(|status| status.installed_csv.is_none());
+    let way_out = operator.way_out(&operator.verdict(), &cluster.commands);
+    let way_out = way_out.filter(|_| is_first);
+    let way_out = way_out.map_or(explain, |way_out| format!("to resolve: {way_out}"));
+    let cause = first_line(cause);
+    Unsettled(format!(
+        "Subscription {name} has no InstallPlan: {cause}; {way_out}"
+    ))
+    .into()
 }
 
 /// Returns that a plan failed, and why.

@@ -1,6 +1,6 @@
 //! `kubectl operator explain`: prints why Subscriptions are not resolved or upgraded, and why operators are not ready.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::{anyhow, bail};
 use olm_resolver::objects::Objects;
@@ -171,8 +171,8 @@ pub(super) struct Read {
     pub question: Question,
     /// Its operators that are not ready, held or pinned.
     pub causes: Vec<Cause>,
-    /// Subscriptions whose InstallPlan failed or whose bundle cannot be unpacked, as `plan` notes them.
-    pub failures: Vec<String>,
+    /// Operators that failed or lack something by name, as `plan` notes them.
+    pub failures: BTreeMap<String, String>,
     /// Objects that are excluded, and why.
     pub notes: Vec<String>,
 }
@@ -208,7 +208,7 @@ pub(super) async fn question_with(
         Gathered::default()
     });
     let causes = Cause::all(&gathered);
-    let failures = plan::failures(&gathered).into_values().collect();
+    let failures = plan::failures(&gathered);
     let objects = Objects::of(objects)?;
     let namespace = objects.namespace(Some(&cluster.namespace)).map_err(|error| {
         // The excluded objects may be the cause.

@@ -105,7 +105,7 @@ async fn install(cluster: &Cluster, args: &InstallArgs) -> anyhow::Result<Verdic
 /// Shows the first plan of a Subscription, and returns the user's answer. Without a terminal it is yes, as in upstream's plugin.
 ///
 /// # Errors
-/// The plan does not install the requested version.
+/// The plan does not install the requested version, or what it installs will fail and nobody can be asked.
 fn answer(
     cluster: &Cluster,
     args: &InstallArgs,
@@ -121,7 +121,15 @@ fn answer(
             cluster.suggest("approve {}", &[&name])
         );
     }
-    if has_terminal() && !args.yes {
+    let is_asked = has_terminal() && !args.yes;
+    if let Some(text) = shown.misfit.as_ref().filter(|_| !is_asked) {
+        bail!(
+            "InstallPlan {} was not approved and waits: {text}; then approve it with `{}`",
+            shown.plan,
+            cluster.suggest("approve {}", &[&name])
+        );
+    }
+    if is_asked {
         printer::data(&shown.to_string())?;
     } else {
         // An older version takes fields from all who use its definitions.

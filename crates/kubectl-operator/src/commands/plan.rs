@@ -1,28 +1,20 @@
 //! `kubectl operator plan`: prints the installations and upgrades that OLM will perform.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::path::Path;
 
-use futures::future::join_all;
-use kube::ResourceExt as _;
-use olm_api::condition::subscription as condition;
-use olm_api::v1alpha1::{ClusterServiceVersion, InstallPlan, InstallPlanPhase, Subscription};
+use olm_api::v1alpha1::InstallPlanPhase;
 use olm_resolver::cluster_fit::KubernetesVersion;
 use olm_resolver::objects::{Document, Objects, read_file};
 use olm_resolver::plan::{Plan, Question, Target, TargetError, answer, find_subscription};
 use olm_resolver::{Problem, ResolveError};
-use serde::Deserialize as _;
 
 use crate::args::PlanArgs;
 use crate::catalogs::Catalogs;
 use crate::cluster::Cluster;
 use crate::command_line::CommandLine;
-use crate::operators::{Gathered, Key, State, message_or_reason, open_plan};
-use crate::reader::get;
-use crate::{Unsettled, Verdict, catalogs, global, printer};
-
-/// Maximum number of InstallPlans that are requested one by one.
-const MAX_ASKED: usize = 50;
+use crate::operators::Gathered;
+use crate::{Unsettled, Verdict, catalogs, gather, global, printer};
 
 /// Prints the plan.
 ///
@@ -48,7 +40,12 @@ pub(crate) async fn run(args: &PlanArgs) -> anyhow::Result<Verdict> {
     let mut plan = answer(&question, target.as_ref()).map_err(no_plan)?;
     let failures = concerned(failures, &question.problem, target.as_ref());
     let is_fine = plan.unsatisfiable.is_empty() && failures.is_empty();
-    plan.notes.extend(failures);
+    let failures = match args.output.document() {
+        None => unexplained(&plan, failures),
+        // Documents do not have the cause that the plan explains.
+        Some(_) => failures,
+    };
+    plan.notes.extend(failures.into_values());
     let kubernetes = args.kube_version.clone().or(kubernetes);
     note_bundles(&mut plan, &question, kubernetes.as_ref(), &catalogs).await;
     match args.output.document() {
@@ -65,18 +62,27 @@ pub(crate) async fn run(args: &PlanArgs) -> anyhow::Result<Verdict> {
     Ok(Verdict::when(is_fine))
 }
 
-/// Returns the lines of all failures, or with a target only that of its Subscription.
+/// Returns all failures, or with a target only that of its Subscription.
 fn concerned(
     mut failures: BTreeMap<String, String>,
     problem: &Problem,
     target: Option<&Target>,
-) -> Vec<String> {
+) -> BTreeMap<String, String> {
     if let Some(target) = target
         && let Ok(found) = find_subscription(problem, target)
     {
         failures.retain(|name, _| *name == found.name);
     }
-    failures.into_values().collect()
+    failures
+}
+
+/// Returns the failures that the text of a plan does not explain itself.
+pub(super) fn unexplained(plan: &Plan, mut failures: BTreeMap<String, String>) -> BTreeMap<String, String> {
+    let parts = plan.unsatisfiable.iter();
+    for failed in parts.flat_map(|part| &part.advice.failed_upgrades) {
+        failures.remove(&failed.subscription);
+    }
+    failures
 }
 
 /// Returns why there is no plan. A namespace without exactly one OperatorGroup is an answer, as it is for `explain`.
@@ -112,8 +118,7 @@ struct Asked {
     question: Question,
     catalogs: Catalogs,
     kubernetes: Option<KubernetesVersion>,
-    /// Subscriptions whose InstallPlan failed or whose bundle cannot be unpacked, by name, each with a line for the cause. No
-    /// resolution reports it.
+    /// Operators for which `status` reports a failure, by name, each with a line for the cause. No resolution reports it.
     failures: BTreeMap<String, String>,
 }
 
@@ -154,7 +159,11 @@ async fn ask_cluster(args: &PlanArgs) -> anyhow::Result<Asked> {
     let given = read_files(args, Some(&cluster.namespace))?;
     let (objects, notes) = cluster.objects(global).await?;
     notes.iter().for_each(|text| printer::warning(text));
-    let gathered = with_plans(&cluster, &objects).await;
+    let gathered = Box::pin(gather::operators(&cluster.client, Some(&cluster.namespace))).await;
+    let gathered = gathered.unwrap_or_else(|error| {
+        printer::warning(&format!("{error:#}; failures of operators are not reported"));
+        Gathered::default()
+    });
     // With files, OLM may get another bundle.
     let failures = match given.is_empty() {
         true => failures(&gathered),
@@ -180,34 +189,6 @@ async fn ask_cluster(args: &PlanArgs) -> anyhow::Result<Asked> {
     })
 }
 
-/// Returns the Subscriptions and ClusterServiceVersions among objects, with those of their InstallPlans that can be read.
-async fn with_plans(cluster: &Cluster, objects: &[Document]) -> Gathered {
-    let of_kind = |kind: &'static str| {
-        let objects = objects.iter().map(|document| &document.object);
-        objects.filter(move |object| object["kind"] == kind)
-    };
-    let subscriptions: Vec<Subscription> = of_kind("Subscription")
-        .filter_map(|object| Subscription::deserialize(object).ok())
-        .collect();
-    let csvs = of_kind("ClusterServiceVersion")
-        .filter_map(|object| ClusterServiceVersion::deserialize(object).ok())
-        .filter(|csv| !csv.is_copied())
-        .map(|csv| ((csv.namespace().unwrap_or_default(), csv.name_any()), csv));
-    let csvs = csvs.collect();
-    let keys: BTreeSet<Key> = subscriptions.iter().filter_map(open_plan).collect();
-    let reads = keys.into_iter().take(MAX_ASKED).map(|key| async move {
-        let plan = get::<InstallPlan>(&cluster.client, &key.0, &key.1).await;
-        plan.ok().flatten().map(|plan| (key, plan))
-    });
-    let plans = join_all(reads).await.into_iter().flatten().collect();
-    Gathered {
-        subscriptions,
-        plans,
-        csvs,
-        ..Gathered::default()
-    }
-}
-
 /// Notes which InstallPlans are approved, and leaves out those that failed, which are in [`failures`]. One that was not read may
 /// still require approval.
 pub(super) fn note_plans(question: &mut Question, gathered: &Gathered) {
@@ -220,26 +201,17 @@ pub(super) fn note_plans(question: &mut Question, gathered: &Gathered) {
     });
 }
 
-/// Returns a line for each Subscription whose InstallPlan failed or whose bundle OLM cannot unpack, by its name, in the words of
-/// `explain` and `status`.
+/// Returns a line for each operator that failed or lacks something, by its name, in the words of `explain` and `status`.
 pub(super) fn failures(gathered: &Gathered) -> BTreeMap<String, String> {
     let commands = CommandLine::default();
-    let failures = gathered.operators().into_iter().filter_map(|operator| {
-        let subscription = operator.subscription?;
-        let failed = operator
-            .plan
-            .filter(|plan| plan.phase() == InstallPlanPhase::Failed);
-        let text = match failed {
-            // A version that runs may have failed, too.
-            Some(plan) => {
-                let verdict = operator.plan_failed(plan)?;
-                let way_out = operator.way_out(&verdict, &commands)?;
-                format!("{}; to resolve: {way_out}", verdict.message)
-            }
-            None => message_or_reason(subscription, condition::BUNDLE_UNPACK_FAILED)?.to_owned(),
-        };
-        let (name, state) = (operator.name(), State::Failed.as_str());
-        let line = format!("{name}: {state}: {text}");
+    let operators = gathered.operators().into_iter();
+    let failures = operators.filter_map(|operator| {
+        let verdict = operator.verdict();
+        let way_out = operator
+            .way_out(&verdict, &commands)
+            .filter(|_| verdict.is_failure())?;
+        let (name, state) = (operator.name(), verdict.state.as_str());
+        let line = format!("{name}: {state}: {}; to resolve: {way_out}", verdict.message);
         Some((name, line))
     });
     failures.collect()
@@ -247,34 +219,121 @@ pub(super) fn failures(gathered: &Gathered) -> BTreeMap<String, String> {
 
 #[cfg(test)]
 mod tests {
-    use olm_resolver::plan::Waiting;
+    use olm_resolver::FailedUpgrade;
+    use olm_resolver::plan::{Unsatisfiable, Waiting};
     use olm_testing::cluster::FakeCluster;
     use serde_json::json;
 
     use super::*;
-    use crate::operators::tests::{gathered_of, plan as install_plan, subscription};
+    use crate::operators::tests::{csv, gathered_of, plan as install_plan, subscription};
 
     #[test]
-    fn a_failed_plan_and_a_bundle_that_cannot_be_unpacked_are_reported_as_status_reports_them() {
-        let of = |type_: &str, status: &str, phase: &str| {
-            let conditions = json!([{"type": type_, "status": status, "message": "cannot pull x:v2"}]);
-            let status = json!({"conditions": conditions, "installPlanRef": {"name": "install-1"}});
-            failures(&gathered_of([
-                subscription("db", &status),
-                install_plan("install-1", phase, true),
-            ]))
+    fn what_failed_or_lacks_something_is_reported_as_status_reports_it() {
+        let unread = |type_: &str, message: &str| json!({"conditions": [{"type": type_, "status": "True", "message": message}]});
+        let planned = json!({"installPlanRef": {"name": "install-1"}});
+        let installed =
+            json!({"installedCSV": "etcd.v1.0.0", "currentCSV": "etcd.v1.0.0", "state": "AtLatestKnown"});
+        let failed = |mut plan: serde_json::Value| {
+            plan["status"]["message"] = json!("it is forbidden");
+            plan
         };
-        let told = |text: &str| BTreeMap::from([("db".to_owned(), format!("db: Failed: {text}"))]);
-        let unpacking = told("cannot pull x:v2");
-        assert_eq!(of("BundleUnpackFailed", "True", "Complete"), unpacking);
-        let failed = told(
-            "InstallPlan install-1: cannot pull x:v2; to resolve: correct the cause, then delete the plan, and OLM creates another: \
-             kubectl delete installplan install-1 -n shop",
-        );
-        assert_eq!(of("InstallPlanFailed", "True", "Failed"), failed);
-        for (type_, status) in [("BundleUnpackFailed", "False"), ("BundleUnpacking", "True")] {
-            assert!(of(type_, status, "Installing").is_empty(), "{type_} {status}");
+        let push = "push the bundle image";
+        for (name, status, others, expected) in [
+            (
+                "unpacking fails",
+                unread("BundleUnpacking", "cannot pull x:v2"),
+                vec![],
+                Some(("Pending: cannot pull x:v2", push)),
+            ),
+            (
+                "unpacking failed",
+                unread("BundleUnpackFailed", "cannot pull x:v2"),
+                vec![],
+                Some(("Failed: cannot pull x:v2", push)),
+            ),
+            (
+                "it unpacks",
+                unread("BundleUnpacking", "unpack Job: pod is starting"),
+                vec![],
+                None,
+            ),
+            (
+                "it does not resolve",
+                unread("ResolutionFailed", "no operators found"),
+                vec![],
+                None,
+            ),
+            (
+                "the first plan failed",
+                planned.clone(),
+                vec![failed(install_plan("install-1", "Failed", true))],
+                Some((
+                    "Failed: InstallPlan install-1: it is forbidden",
+                    "kubectl delete installplan install-1 -n shop",
+                )),
+            ),
+            (
+                "it is being installed",
+                planned.clone(),
+                vec![install_plan("install-1", "Installing", true)],
+                None,
+            ),
+            (
+                "its plan waits",
+                planned,
+                vec![install_plan("install-1", "RequiresApproval", false)],
+                None,
+            ),
+            (
+                "the first version failed",
+                installed.clone(),
+                vec![csv("1.0.0", "Failed", "it is forbidden")],
+                Some((
+                    "Failed: ClusterServiceVersion etcd.v1.0.0: it is forbidden",
+                    "correct the cause, and OLM tries again",
+                )),
+            ),
+            (
+                "it starts",
+                installed.clone(),
+                vec![csv("1.0.0", "Installing", "waiting for deployment etcd")],
+                None,
+            ),
+            ("it runs", installed, vec![csv("1.0.0", "Succeeded", "")], None),
+        ] {
+            let gathered = gathered_of([subscription("db", &status)].into_iter().chain(others));
+            let lines: Vec<String> = failures(&gathered).into_values().collect();
+            match expected {
+                None => assert!(lines.is_empty(), "{name}: {lines:?}"),
+                Some((cause, way_out)) => {
+                    let [line] = &lines[..] else {
+                        panic!("{name}: {lines:?}");
+                    };
+                    assert!(
+                        line.starts_with(&format!("db: {cause}; to resolve: ")),
+                        "{name}: {line}"
+                    );
+                    assert!(line.contains(way_out), "{name}: {line}");
+                }
+            }
         }
+    }
+
+    #[test]
+    fn a_failed_upgrade_that_the_plan_explains_is_not_noted_again() {
+        let failures = ["db", "other"].map(|name| (name.to_owned(), format!("{name}: Failed")));
+        let failed = FailedUpgrade {
+            subscription: "db".to_owned(),
+            ..FailedUpgrade::default()
+        };
+        let mut part = Unsatisfiable::default();
+        part.advice.failed_upgrades.push(failed);
+        let plan = Plan {
+            unsatisfiable: vec![part],
+            ..Plan::default()
+        };
+        let left = unexplained(&plan, BTreeMap::from(failures));
+        assert!(left.into_values().eq(["other: Failed"]));
     }
 
     #[test]
@@ -298,11 +357,8 @@ mod tests {
             (Some(target("db")), &[]),
         ] {
             let failures = BTreeMap::from([("other".to_owned(), line.to_owned())]);
-            assert_eq!(
-                concerned(failures, &problem, target.as_ref()),
-                expected,
-                "{target:?}"
-            );
+            let found = concerned(failures, &problem, target.as_ref());
+            assert!(found.values().eq(expected), "{target:?}: {found:?}");
         }
     }
 
@@ -316,13 +372,12 @@ mod tests {
         ] {
             cluster.put(install_plan(name, phase, approved));
         }
-        let (client, _link) = cluster.connect();
         let names = ["install-1", "install-2", "install-3", "install-4"];
-        let documents = names.map(|name| Document {
-            object: subscription(name, &json!({"installPlanRef": {"name": name}})),
-            origin: String::new(),
-        });
-        let gathered = with_plans(&Cluster::of(client, "shop"), &documents).await;
+        for name in names {
+            cluster.put(subscription(name, &json!({"installPlanRef": {"name": name}})));
+        }
+        let (client, _link) = cluster.connect();
+        let gathered = gather::operators(&client, Some("shop")).await.unwrap();
         let of = |name: &str| Waiting {
             install_plan: Some(name.to_owned()),
             ..Waiting::default()

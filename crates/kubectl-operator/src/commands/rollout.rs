@@ -131,12 +131,12 @@ async fn made<W: Write>(
         made = match (operator.plan.filter(is_first), adopted) {
             (Some(plan), _) => Some(Made::Plan(Box::new(plan.clone()))),
             (None, Some(csv)) => {
-                let (is_ready, rest) = (node.runs(csv), Some(waits.clone()));
-                let rest = rest.filter(|_| !node.is_fine_for_now());
+                let has_next = node.runs(csv) && !node.is_fine_for_now();
+                let rest = has_next.then(|| waits.clone());
                 Some(Made::Adopted(CarriedOut {
                     csv: csv.to_owned(),
-                    waits: rest.clone().filter(|_| !is_ready),
-                    next: operator.waiting_plan().or(rest.filter(|_| is_ready)),
+                    waits: node.version_waits_for(csv),
+                    next: operator.waiting_plan().or(rest),
                 }))
             }
             (None, None) => None,
@@ -211,13 +211,15 @@ pub(super) async fn carried_out<W: Write>(
         bail!("no answer from the cluster within {} s", wait.timeout().as_secs());
     };
     match watched.outcome {
-        Outcome::Done => Ok(CarriedOut {
-            csv: installed(cluster, subscription, &last).await,
-            waits: node
-                .filter(|node| !node.is_fine_for_now())
-                .map(|node| node.waits_for()),
-            next: None,
-        }),
+        Outcome::Done => {
+            let csv = installed(cluster, subscription, &last).await;
+            let waits = node.and_then(|node| node.version_waits_for(&csv));
+            Ok(CarriedOut {
+                csv,
+                waits,
+                next: None,
+            })
+        }
         Outcome::Over => {
             let message = last.status.and_then(|status| status.message).unwrap_or_default();
             Err(Unsettled(format!("InstallPlan {plan} failed: {message}")).into())

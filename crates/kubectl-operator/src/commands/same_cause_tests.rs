@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use super::doctor::tests::{cluster, diagnosed_in};
 use super::explain::{Cause, is_fine, with_causes};
+use super::plan::failures;
 use crate::command_line::CommandLine;
 use crate::gather;
 use crate::operators::lines;
@@ -480,6 +481,11 @@ async fn each_command_names_the_same_cause_and_exits_alike() {
         assert_eq!(found.is_none(), fine, "doctor: {diagnosis:?}");
         if let Some(found) = found {
             assert!(found.remedy.contains(way_out), "doctor: {found:?}");
+        }
+
+        if let Some(line) = failures(&gathered).get("db") {
+            assert!(line.contains(cause) && line.contains(way_out), "plan: {line}");
+            assert!(!fine, "plan: {line}");
         }
 
         let commands = CommandLine::default();

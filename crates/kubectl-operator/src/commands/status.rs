@@ -69,7 +69,12 @@ pub(crate) async fn follow<W: Write>(
     screen: &mut Screen<W>,
 ) -> anyhow::Result<Verdict> {
     let namespace = Some(cluster.namespace.as_str());
-    let watched = watch(cluster, namespace, Some(name), wanted, wait, screen).await?;
+    let mut watched = watch(cluster, namespace, Some(name), wanted, wait, screen).await?;
+    // What a newer version waits for is not what the command started.
+    let own = wanted.and_then(|csv| watched.nodes.iter().find_map(|node| node.version(csv)));
+    if let Some(own) = own.cloned() {
+        watched.nodes = vec![own];
+    }
     let shortfall = shortfall_of_started(&watched, wait);
     if let Some(text) = &shortfall {
         printer::warning(text);

@@ -11,7 +11,7 @@ use crate::args::shared::UPSTREAM_TIMEOUT;
 use crate::cluster::Cluster;
 use crate::command_line::CommandLine;
 use crate::confirm::unless_refused;
-use crate::operators::{Gathered, Operator, State, next_unread};
+use crate::operators::{Gathered, Operator, State, next_unread, plan_name};
 use crate::packages::{Channel, Package, offered};
 use crate::terminal::first_line;
 use crate::watch::Screen;
@@ -26,7 +26,7 @@ enum Step {
     Follow(String),
     /// This version is installed, and OLM has begun nothing newer.
     Latest(String),
-    /// The next version has no plan yet, because its bundle is not unpacked.
+    /// The first or next version has no plan yet, because its bundle is not unpacked.
     Unread(String),
     /// The operator cannot be upgraded in its state.
     Nothing(String),
@@ -175,6 +175,19 @@ fn step(gathered: &Gathered, namespace: &str, name: &str, commands: &CommandLine
         ));
     }
     let plan = operator.plan.map(|plan| plan.name_any());
+    let no_plan = || {
+        let way_out = operator.way_out(&verdict, commands);
+        let way_out = way_out.map_or_else(
+            || format!("see `{}`", explain()),
+            |way_out| format!("to resolve: {way_out}"),
+        );
+        // Scripts look for upstream's words.
+        format!("subscription does not reference an install plan: {name}: {message}; {way_out}")
+    };
+    let is_unread = operator.subscription.and_then(next_unread).is_some();
+    if is_unread && operator.current.is_none() && operator.status().and_then(plan_name).is_none() {
+        return Step::Unread(no_plan());
+    }
     match verdict.state {
         State::Ready | State::Pinned => match operator.unhealthy_catalog() {
             Some(catalog) => Step::Nothing(format!(
@@ -190,10 +203,7 @@ fn step(gathered: &Gathered, namespace: &str, name: &str, commands: &CommandLine
         )),
         State::RequiresApproval | State::Installing | State::Upgrading | State::Pending => match plan {
             Some(plan) => Step::Follow(plan),
-            None => Step::Nothing(format!(
-                "subscription does not reference an install plan: {name}: {message}; see `{}`",
-                explain()
-            )),
+            None => Step::Nothing(no_plan()),
         },
         State::Unresolved | State::Failed => {
             Step::Nothing(format!("cannot upgrade {name}: {message}; see `{}`", explain()))
@@ -423,6 +433,40 @@ mod tests {
         assert_eq!(step("Installing", &unpacking, Some("Complete")), follow);
         let latest = Step::Latest("etcd.v1.0.0".to_owned());
         assert_eq!(step("Succeeded", &json!([]), Some("Complete")), latest);
+    }
+
+    #[test]
+    fn a_first_version_that_cannot_be_unpacked_has_the_cause_and_the_way_out() {
+        for (type_, message, way_out) in [
+            (
+                "BundleUnpacking",
+                "cannot pull image x:v1",
+                "to resolve: push the bundle image, ",
+            ),
+            (
+                "BundleUnpackFailed",
+                "cannot pull image x:v1",
+                "to resolve: push the bundle image, ",
+            ),
+            (
+                "BundleUnpackFailed",
+                "DeadlineExceeded",
+                "to resolve: correct the cause, and OLM tries again",
+            ),
+            (
+                "BundleUnpacking",
+                "the pod starts",
+                "see `kubectl operator explain db -n shop`",
+            ),
+        ] {
+            let conditions = json!([{"type": type_, "status": "True", "message": message}]);
+            let gathered = gathered_of([subscription("db", &json!({"conditions": conditions}))]);
+            let Step::Unread(text) = step(&gathered, "shop", "db", &CommandLine::default()) else {
+                panic!("{type_} {message}");
+            };
+            let start = format!("subscription does not reference an install plan: db: {message}; {way_out}");
+            assert!(text.starts_with(&start), "{text}");
+        }
     }
 
     #[test]

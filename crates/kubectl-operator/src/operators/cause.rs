@@ -131,6 +131,14 @@ pub(super) fn unsuited_group(csv: &ClusterServiceVersion) -> Option<(String, Way
     Some((text, WayOut::ChangeGroup { name, change }))
 }
 
+/// Returns the text of a plan that waits for approval if OLM found, when it created the plan, that the OperatorGroup does not suit an
+/// operator.
+pub(crate) fn stated_misfit(plan: &InstallPlan) -> Option<&str> {
+    let message = plan.status.as_ref()?.message.as_deref()?;
+    let is_misfit = message.contains(&format!("will fail with {UNSUPPORTED_OPERATOR_GROUP}"));
+    (is_misfit && plan.waits_for_approval()).then_some(message)
+}
+
 /// Returns the way out of a cause that the status of a ClusterServiceVersion names and that is in the user's hands: its namespace has
 /// no OperatorGroup or several, or a ResourceQuota is used up.
 pub(super) fn way_out_of(csv: &ClusterServiceVersion) -> Option<WayOut> {

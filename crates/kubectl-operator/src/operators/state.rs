@@ -4,7 +4,6 @@ use go_compat::semver::Version;
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::ResourceExt as _;
 use olm_api::cause::{csv_cause_or_default, csv_text, unmet_requirements};
-use olm_api::condition::csv::UNSUPPORTED_OPERATOR_GROUP;
 use olm_api::condition::subscription as condition;
 use olm_api::labels;
 use olm_api::v1alpha1::{
@@ -16,7 +15,7 @@ use serde::Serialize;
 
 use super::cause::{
     Approver, catalog_problem, lacks_own_definition, message, message_or_reason, plan_cause, refused_change,
-    true_conditions, unsuited_group, way_out_of,
+    stated_misfit, true_conditions, unsuited_group, way_out_of,
 };
 use super::way_out::WayOut;
 use super::{Operator, plan_name, version_in};
@@ -248,8 +247,7 @@ impl Operator<'_> {
     fn of_plan(&self, plan: &InstallPlan, subscription: &Subscription, on_its_way: State) -> Option<Verdict> {
         let (cause, approval) = plan_cause(plan, subscription)?;
         let text = format!("InstallPlan {}: {cause}", plan.name_any());
-        // OLM compared the operator with the OperatorGroup when it created the plan.
-        let has_misfit = text.contains(&format!("will fail with {UNSUPPORTED_OPERATOR_GROUP}"));
+        let has_misfit = stated_misfit(plan).is_some();
         let runs = self.installed.is_some_and(|csv| *csv.phase() == Phase::Succeeded);
         if let Some(held) = self.held_back().filter(|_| runs) {
             return Some(self.settled(State::Held, &format!("{held}; {}", waits(plan))));

@@ -107,8 +107,25 @@ impl Node {
 
     /// Returns true if this ClusterServiceVersion is ready with its objects, whatever newer version OLM works on.
     pub(crate) fn runs(&self, csv: &str) -> bool {
+        self.version(csv).is_some_and(Self::is_fine)
+    }
+
+    /// Returns what this ClusterServiceVersion waits for, whatever newer version OLM works on; `None` if it is ready. Before it
+    /// exists, that is what the operator waits for.
+    pub(crate) fn version_waits_for(&self, csv: &str) -> Option<String> {
+        match self.version(csv) {
+            Some(own) if own.is_fine() => None,
+            // It runs, and an object of it does not.
+            Some(own) if own.mark == Mark::Fine => Some(own.waits_for()),
+            Some(own) => Some(own.line()),
+            None => (!self.is_fine_for_now()).then(|| self.waits_for()),
+        }
+    }
+
+    /// Returns the object of this ClusterServiceVersion.
+    pub(crate) fn version(&self, csv: &str) -> Option<&Self> {
         let mut objects = self.objects.iter();
-        objects.any(|object| object.kind == OWNER_KIND_CSV && object.name == csv && object.is_fine())
+        objects.find(|object| object.kind == OWNER_KIND_CSV && object.name == csv)
     }
 
     /// Returns what it waits for, as the line of the deepest object that is not ready. Objects that only wait for a failed one

@@ -43,6 +43,9 @@ pub(in crate::commands) struct Shown {
     /// Reason why it cannot be approved, with the way out.
     #[serde(skip)]
     pub refusal: Option<String>,
+    /// Why an operator will fail, because the OperatorGroup does not suit it.
+    #[serde(skip)]
+    pub misfit: Option<String>,
     /// True if the plan is approved.
     pub approved: bool,
     /// True if this command approved the plan.
@@ -83,6 +86,7 @@ impl Shown {
             preview,
             hash: approval::plan_hash(plan),
             refusal: None,
+            misfit: None,
             approved: false,
             is_new: false,
         }

@@ -521,30 +521,37 @@ async fn no_name_says_more_than_a_name() {
     );
 }
 
-/// Otherwise it is not reported before the ClusterServiceVersion is Failed.
-#[tokio::test(start_paused = true)]
-async fn an_operator_that_cannot_work_with_the_group_is_reported_before_it_is_approved() {
-    let cluster = crate::packages::tests::served();
-    let mut manifest = crate::packages::tests::manifest("etcd", "cat");
-    manifest["status"]["channels"][1]["currentCSV"] = json!("etcd.v2");
-    cluster.put(manifest);
-    let (client, _link) = cluster.connect();
-    let plan: InstallPlan = serde_json::from_value(plan()).unwrap();
-    let group = |targets: Value| {
-        json!({"apiVersion": "operators.coreos.com/v1", "kind": "OperatorGroup", "metadata": {"namespace": "shop", "name": "og"},
-            "spec": {}, "status": {"namespaces": targets, "lastUpdated": null}})
-    };
-    for (targets, expected) in [
-        (json!(["shop"]), None),
+/// The first bundle is not unpacked, so there is no plan.
+#[tokio::test]
+async fn a_subscription_without_a_plan_has_the_cause_and_the_way_out() {
+    for (message, expected) in [
         (
-            json!([""]),
-            Some(
-                "etcd.v2 supports install modes OwnNamespace, but OperatorGroup og of namespace shop is for all namespaces: it will fail until the OperatorGroup is changed",
-            ),
+            "bundle etcd.v1: cannot pull x:v1",
+            "Subscription new has no InstallPlan: bundle etcd.v1: cannot pull x:v1; to resolve: push the bundle image, ",
+        ),
+        (
+            "bundle etcd.v1: the pod starts",
+            "Subscription new has no InstallPlan: bundle etcd.v1: the pod starts; see `kubectl operator explain new -n shop`",
+        ),
+        (
+            "",
+            "Subscription new has no InstallPlan; see `kubectl operator explain new -n shop`",
         ),
     ] {
-        cluster.put(group(targets));
-        let told = misfits(&client, "shop", &plan).await;
-        assert_eq!(told.first().map(String::as_str), expected);
+        let cluster = FakeCluster::new();
+        let spec = json!({"name": "etcd", "source": "cat", "sourceNamespace": "olm"});
+        let conditions = json!([{"type": "BundleUnpacking", "status": "True", "message": message}]);
+        let status = json!({"lastUpdated": null, "conditions": conditions});
+        cluster.put(object(
+            "Subscription",
+            "new",
+            &json!({"spec": spec, "status": status}),
+        ));
+        let (client, _link) = cluster.connect();
+        let mut asked = |_: &Shown| -> anyhow::Result<bool> { panic!("nothing is asked") };
+        let result = approve(&Cluster::of(client, "shop"), "new", &mut asked).await;
+        let error = result.unwrap_err();
+        assert!(error.to_string().starts_with(expected), "{error}");
+        assert_eq!(error.is::<Unsettled>(), !message.is_empty(), "{error}");
     }
 }

@@ -27,6 +27,7 @@ use crate::commands::approve::{self, Shown};
 use crate::commands::catalog::Row;
 use crate::commands::explain::{self, Cause};
 use crate::commands::graph::{Versions, of_snapshot};
+use crate::commands::plan::unexplained;
 use crate::gather;
 use crate::operators::{Gathered, Key, Position};
 use crate::packages::{self, Package};
@@ -384,7 +385,8 @@ impl App {
                 let plan = olm_resolver::plan::plan(&read.question);
                 let mut plan = plan.map_err(|error| error.to_string());
                 if let Ok(plan) = &mut plan {
-                    plan.notes.extend(read.failures.iter().cloned());
+                    let failures = unexplained(plan, read.failures.clone());
+                    plan.notes.extend(failures.into_values());
                 }
                 Ok(Outlook { plan, read })
             })

@@ -9,7 +9,6 @@ use olm_api::labels::{OWNER_KIND_CSV, component_label};
 use olm_api::v1::{Operator, OperatorGroup, RichReference};
 use olm_api::v1alpha1::{ClusterServiceVersion, InstallPlan, Subscription};
 use olm_resolver::installed::package_of;
-use serde_json::Value;
 
 use super::leftovers::{self, CRD_KIND, refs};
 use super::plans::{OpenPlan, open_plans};
@@ -17,14 +16,9 @@ use crate::args::change::{OperandStrategy, UninstallArgs};
 use crate::args::shared::quoted;
 use crate::command_line::CommandLine;
 use crate::operands::Operand;
-use crate::operators::{Gathered, Operator as Found};
+use crate::operators::{Gathered, NEEDED, OWNED_TOO, Operator as Found};
 use crate::reader::Unreadable;
 use crate::terminal::plain;
-
-/// Prefix of the operators that also own a kind.
-const OWNED_TOO: &str = "also owned by ";
-/// Prefix of the operators that require a kind.
-const NEEDED: &str = "needed by ";
 
 /// Objects to delete and to keep.
 #[derive(Debug, Clone, Default)]
@@ -343,7 +337,9 @@ fn definitions(
     let mut definitions = Vec::new();
     for &crd in names {
         let is_named = args.delete_crd.iter().any(|wanted| wanted == crd);
-        let others = others(gathered, namespace, csvs, crd);
+        let others = gathered.sharers(crd, usize::MAX, |(of, name), _| {
+            of == namespace && csvs.iter().any(|csv| csv.name_any() == *name)
+        });
         // A request to delete everything of the operator does not include what others share.
         let is_free = others.is_empty() && doubt.is_none();
         let is_deleted = is_named || (args.deletes_operator() && is_free);
@@ -380,50 +376,5 @@ fn obstacle(others: &[String]) -> String {
     match others.iter().any(is_known) {
         true => format!("{text}; uninstall these first"),
         false => text,
-    }
-}
-
-/// Returns the remaining operators that own or require a kind, as texts.
-fn others(gathered: &Gathered, namespace: &str, going: &[ClusterServiceVersion], crd: &str) -> Vec<String> {
-    let (mut owners, mut users) = (Vec::new(), Vec::new());
-    for ((of, name), csv) in &gathered.csvs {
-        if of == namespace && going.iter().any(|csv| csv.name_any() == *name) {
-            continue;
-        }
-        let (of, name) = (plain(of), plain(name));
-        if csv.spec.owns_crd(crd) {
-            owners.push(format!("{of}/{name}"));
-        } else if csv
-            .spec
-            .required_crds()
-            .iter()
-            .any(|required| required.name == crd)
-        {
-            users.push(format!("{of}/{name}"));
-        }
-    }
-    let all = [(OWNED_TOO, owners), (NEEDED, users)].into_iter();
-    let all = all.filter(|(_, names)| !names.is_empty());
-    let mut others: Vec<String> = all
-        .map(|(prefix, names)| format!("{prefix}{}", names.join(", ")))
-        .collect();
-    // An object that cannot be read may also own or require it.
-    let is_told = |object: &Unreadable| mentions(&object.object["spec"]["customresourcedefinitions"], crd);
-    for object in gathered.unreadable.iter().filter(|object| is_told(object)) {
-        others.push(format!(
-            "{}/{} cannot be read and may own or need it",
-            object.namespace, object.name
-        ));
-    }
-    others
-}
-
-/// Returns true if a value contains a text as one of its strings.
-fn mentions(value: &Value, text: &str) -> bool {
-    match value {
-        Value::String(found) => found == text,
-        Value::Array(values) => values.iter().any(|value| mentions(value, text)),
-        Value::Object(fields) => fields.values().any(|value| mentions(value, text)),
-        _ => false,
     }
 }

@@ -269,6 +269,47 @@ async fn the_requested_version_is_enough_for_a_wait() {
     assert!(start.elapsed() < Duration::from_secs(60), "{:?}", start.elapsed());
 }
 
+/// OLM makes the plan for the next version as soon as the requested one exists.
+#[tokio::test(start_paused = true)]
+async fn the_next_plan_is_not_what_the_requested_version_waits_for() {
+    let cluster = prepared();
+    let (client, _link) = cluster.connect();
+    let here = Cluster::of(client.clone(), "shop");
+    let args = install_args(&["-C", "-v", "1.0.0"]);
+    let wanted = wanted(&here, &args).await.unwrap();
+    write(&client, "shop", false, &wanted, &mut |_| {}).await.unwrap();
+    let olm = async {
+        plan_for(&cluster, "etcd.v1.0.0", &json!({})).await;
+        let approved =
+            || cluster.get("InstallPlan", "shop", "install-1").unwrap()["spec"]["approved"].clone();
+        while approved() != json!(true) {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+        }
+        cluster.put(csv("1.0.0", "Installing", "waiting for deployment etcd"));
+        cluster.put(plan("install-2", "RequiresApproval", false));
+        let status = json!({"installedCSV": "etcd.v1.0.0", "currentCSV": "etcd.v2.0.0",
+            "installPlanRef": {"name": "install-2", "namespace": "shop"}});
+        cluster.edit("Subscription", "shop", "etcd", &json!({"status": status}));
+        let complete = json!({"status": {"phase": "Complete"}});
+        cluster.edit("InstallPlan", "shop", "install-1", &complete);
+    };
+    let mut ask = |_: &Shown| Ok(true);
+    let mut screen = Screen::new(Vec::new(), None);
+    let (done, ()) = tokio::join!(
+        rollout::first_plan(&here, &wanted.subscription, &args.wait, &mut screen, &mut ask),
+        olm
+    );
+    let done = done.unwrap().unwrap();
+    assert_eq!(done.csv, "etcd.v1.0.0");
+    assert_eq!(
+        done.warning(&here, "etcd").as_deref(),
+        Some(
+            "etcd is not ready yet: ClusterServiceVersion etcd.v1.0.0: Installing, waiting for deployment etcd; see `kubectl operator \
+             status etcd --watch -n shop`"
+        )
+    );
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_plan_without_the_requested_version_is_not_approved() {
     let cluster = prepared();
@@ -287,6 +328,38 @@ async fn a_plan_without_the_requested_version_is_not_approved() {
         error.to_string(),
         "InstallPlan install-1 does not install etcd.v1.0.0, so it was not approved; review it with `kubectl operator approve etcd -n shop`"
     );
+}
+
+/// OLM found that when it created the plan; package-server serves the install modes of the channel head only.
+#[tokio::test(start_paused = true)]
+async fn a_plan_whose_version_will_fail_is_left_to_the_user() {
+    for more in [
+        &["-C", "-v", "1.0.0", "--yes"][..],
+        &["-C", "-v", "1.0.0", "--yes", "--wait"],
+    ] {
+        let cluster = prepared();
+        let (client, _link) = cluster.connect();
+        let (here, args) = (Cluster::of(client, "shop"), install_args(more));
+        let text = "when this plan was created: bundle etcd.v1.0.0 does not support what OperatorGroup og selects: its \
+                    ClusterServiceVersion will fail with UnsupportedOperatorGroup; change spec.targetNamespaces";
+        let olm = async {
+            plan_for(&cluster, "etcd.v1.0.0", &json!({})).await;
+            let message = json!({"status": {"message": text}});
+            cluster.edit("InstallPlan", "shop", "install-1", &message);
+        };
+        let (result, ()) = tokio::join!(Box::pin(install(&here, &args)), olm);
+        let error = result.unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            format!(
+                "InstallPlan install-1 was not approved and waits: {text}; then approve it with `kubectl operator approve etcd -n shop`"
+            ),
+            "{more:?}"
+        );
+        assert!(!error.is::<crate::Unsettled>(), "{more:?}");
+        let plan = cluster.get("InstallPlan", "shop", "install-1").unwrap();
+        assert_eq!(plan["spec"]["approved"], json!(false), "{more:?}");
+    }
 }
 
 #[test]
