@@ -22,6 +22,7 @@ use serde_json::Value;
 use tokio::time::timeout;
 use tonic::transport::Channel;
 
+use crate::args::shared::quoted;
 use crate::operators::pod_node;
 use crate::printer;
 use crate::reader::{answer, get, list};
@@ -216,7 +217,13 @@ pub(crate) fn from_directory(directory: &Path, keys: &BTreeSet<CatalogKey>) -> a
 
 async fn read_one(client: &Client, key: &CatalogKey) -> anyhow::Result<(Registry, Fetched)> {
     let source = get::<CatalogSource>(client, &key.namespace, &key.name).await?;
-    let source = source.ok_or_else(|| anyhow!("catalogsource {key} not found"))?;
+    let source = source.ok_or_else(|| {
+        anyhow!(
+            "it does not exist; add it again: kubectl operator catalog add {} IMAGE -n {}",
+            quoted(&key.name),
+            quoted(&key.namespace)
+        )
+    })?;
     let registry = match source
         .spec
         .address
@@ -341,7 +348,9 @@ mod tests {
             assert_eq!(error(name), expected);
         }
         for name in ["b", "c", "d", "e"] {
-            let expected = format!("cannot read catalog olm/{name}: catalogsource olm/{name} not found");
+            let expected = format!(
+                "cannot read catalog olm/{name}: it does not exist; add it again: kubectl operator catalog add {name} IMAGE -n olm"
+            );
             assert_eq!(error(name), expected);
         }
     }
