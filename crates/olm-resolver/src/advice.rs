@@ -25,6 +25,7 @@ pub use self::change::{Change, ChangeKind, Harm};
 pub(crate) use self::change::{anew_text, channel_text};
 pub use self::failed_upgrade::FailedUpgrade;
 pub(crate) use self::failed_upgrade::failed_upgrades;
+use crate::catalog::CatalogKey;
 use crate::explain::Explanation;
 use crate::installed::{Readings, adoptable};
 use crate::problem::Problem;
@@ -161,7 +162,7 @@ impl<'p> Advisor<'p> {
 /// may be all that is missing, so nothing that runs is given up meanwhile.
 fn lacks_catalog(problem: &Problem) -> bool {
     let usable = usable(problem);
-    let is_usable = |key| usable.iter().any(|catalog| catalog.key == *key);
+    let is_usable = |key: &CatalogKey| usable.iter().any(|catalog| catalog.key == *key);
     usable.iter().any(|catalog| catalog.content.is_err())
         || problem.subscriptions.iter().any(|s| !is_usable(&s.catalog))
 }
