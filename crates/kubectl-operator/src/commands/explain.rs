@@ -287,6 +287,7 @@ pub(super) fn explain(question: &Question, name: Option<&str>) -> anyhow::Result
         // OLM resolves nothing, and needs no OperatorGroup for that.
         Err(ResolveError::OperatorGroups { .. }) if problem.subscriptions.is_empty() => Ok(Explained {
             namespace: problem.namespace.clone(),
+            not_succeeded: question.not_succeeded.clone(),
             ..Explained::default()
         }),
         // A reason for which nothing is resolved is an answer, too.
