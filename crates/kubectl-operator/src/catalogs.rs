@@ -16,15 +16,16 @@ use olm_registry::connection::{self, Dial as _, Tcp};
 use olm_registry::index::Index;
 use olm_registry::snapshot::{self, Fetched};
 use olm_resolver::entry::Entry;
-use olm_resolver::plan::Install;
-use olm_resolver::{CatalogKey, Snapshot};
+use olm_resolver::plan::{Install, Unsatisfiable};
+use olm_resolver::{CatalogKey, Problem, Snapshot};
 use serde_json::Value;
 use tokio::time::timeout;
 use tonic::transport::Channel;
 
+use crate::args::shared::quoted;
 use crate::operators::pod_node;
 use crate::printer;
-use crate::reader::{answer, get, list};
+use crate::reader::{answer, get, is_forbidden, list};
 use crate::terminal::listed;
 
 /// Port that catalog pods serve.
@@ -32,6 +33,9 @@ const REGISTRY_PORT: u16 = 50051;
 
 /// Timeout for reading one catalog.
 const PATIENCE: Duration = Duration::from_secs(120);
+
+/// Start of the error for a catalog that the user may not read.
+const LACKS_RIGHT: &str = "your user lacks the right to read its content, which is no fault of an operator";
 
 /// Maximum number of versions named in an error about a missing one.
 pub(crate) const MAX_NAMED: usize = 10;
@@ -122,11 +126,40 @@ pub(crate) async fn read(client: &Client, keys: &BTreeSet<CatalogKey>) -> Catalo
                 catalogs.origins.insert(key.clone(), Origin::Server(registry));
                 Ok(Arc::new(Snapshot::from(&fetched.snapshot)))
             }
-            Err(error) => Err(format!("{error:#}")),
+            Err(error) => Err(unread(key, &error)),
         };
         catalogs.contents.insert(key.clone(), content);
     }
     catalogs
+}
+
+/// Returns why a catalog cannot be read, and who can grant a missing right of the user.
+fn unread(key: &CatalogKey, error: &anyhow::Error) -> String {
+    match is_forbidden(error) {
+        true => format!(
+            "{LACKS_RIGHT}: {error:#}; an administrator of namespace {0} can grant it with a Role there: get on \
+             catalogsources.operators.coreos.com, list on pods, get and create on pods/portforward; `kubectl operator status` does not need it",
+            key.namespace
+        ),
+        false => format!("{error:#}"),
+    }
+}
+
+/// Checks that no part fails to resolve only because the user may not read a catalog. OLM reads it with rights of its own.
+///
+/// # Errors
+/// One does.
+pub(crate) fn require_right(problem: &Problem, unsatisfiable: &[Unsatisfiable]) -> anyhow::Result<()> {
+    for catalog in &problem.catalogs {
+        let Err(cause) = &catalog.content else {
+            continue;
+        };
+        let mut parts = unsatisfiable.iter();
+        if cause.starts_with(LACKS_RIGHT) && parts.any(|part| part.message.contains(cause.as_str())) {
+            bail!("cannot read catalog {}: {cause}", catalog.key);
+        }
+    }
+    Ok(())
 }
 
 /// Reads a version of a package from a catalog of the cluster: its entry, and its bundle as far as the catalog has it. Without a
@@ -216,7 +249,13 @@ pub(crate) fn from_directory(directory: &Path, keys: &BTreeSet<CatalogKey>) -> a
 
 async fn read_one(client: &Client, key: &CatalogKey) -> anyhow::Result<(Registry, Fetched)> {
     let source = get::<CatalogSource>(client, &key.namespace, &key.name).await?;
-    let source = source.ok_or_else(|| anyhow!("catalogsource {key} not found"))?;
+    let source = source.ok_or_else(|| {
+        anyhow!(
+            "it does not exist; add it again: kubectl operator catalog add {} IMAGE -n {}",
+            quoted(&key.name),
+            quoted(&key.namespace)
+        )
+    })?;
     let registry = match source
         .spec
         .address
@@ -341,7 +380,9 @@ mod tests {
             assert_eq!(error(name), expected);
         }
         for name in ["b", "c", "d", "e"] {
-            let expected = format!("cannot read catalog olm/{name}: catalogsource olm/{name} not found");
+            let expected = format!(
+                "cannot read catalog olm/{name}: it does not exist; add it again: kubectl operator catalog add {name} IMAGE -n olm"
+            );
             assert_eq!(error(name), expected);
         }
     }

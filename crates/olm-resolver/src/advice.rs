@@ -25,10 +25,12 @@ pub use self::change::{Change, ChangeKind, Harm};
 pub(crate) use self::change::{anew_text, channel_text};
 pub use self::failed_upgrade::FailedUpgrade;
 pub(crate) use self::failed_upgrade::failed_upgrades;
+use crate::catalog::CatalogKey;
 use crate::explain::Explanation;
 use crate::installed::{Readings, adoptable};
 use crate::problem::Problem;
 use crate::resolve::failing;
+use crate::universe::usable;
 use crate::work::Work;
 
 /// Maximum number of alternatives listed.
@@ -136,11 +138,17 @@ impl<'p> Advisor<'p> {
             untried: 0,
         };
         let failed_upgrades = failed_upgrades(self.problem, &explanation.subscriptions);
-        let mut fixes = trials.singles(explanation, failed_upgrades.is_empty());
+        let lacks_catalog = lacks_catalog(self.problem);
+        let may_destroy = failed_upgrades.is_empty() && !lacks_catalog;
+        let is_offered = |change: &Change| match change.kind {
+            ChangeKind::Unsubscribe => !lacks_catalog,
+            _ => may_destroy || change.destroys().is_none(),
+        };
+        let mut fixes = trials.singles(explanation, is_offered);
         let more = fixes.len().saturating_sub(MAX_FIXES);
         fixes.truncate(MAX_FIXES);
         Advice {
-            is_stuck: fixes.is_empty() && explanation.is_unsatisfiable() && failed_upgrades.is_empty(),
+            is_stuck: fixes.is_empty() && explanation.is_unsatisfiable() && may_destroy,
             fixes,
             more,
             tried: trials.tried,
@@ -148,6 +156,15 @@ impl<'p> Advisor<'p> {
             failed_upgrades,
         }
     }
+}
+
+/// Returns whether a catalog that a Subscription names does not exist for this namespace, or a usable one cannot be read. Its content
+/// may be all that is missing, so nothing that runs is given up meanwhile.
+fn lacks_catalog(problem: &Problem) -> bool {
+    let usable = usable(problem);
+    let is_usable = |key: &CatalogKey| usable.iter().any(|catalog| catalog.key == *key);
+    usable.iter().any(|catalog| catalog.content.is_err())
+        || problem.subscriptions.iter().any(|s| !is_usable(&s.catalog))
 }
 
 struct Trials<'a, 'p> {
@@ -167,9 +184,9 @@ struct Trials<'a, 'p> {
 }
 
 impl Trials<'_, '_> {
-    /// Returns single changes that help, the gentlest first. Once there are enough, more harmful ones are not
-    /// tried. Those that delete operators are left out unless `may_destroy`.
-    fn singles(&mut self, explanation: &Explanation, may_destroy: bool) -> Vec<Fix> {
+    /// Returns single changes that help, the gentlest first, of those that may be offered. Once there are enough, more harmful ones
+    /// are not tried.
+    fn singles(&mut self, explanation: &Explanation, is_offered: impl Fn(&Change) -> bool) -> Vec<Fix> {
         let advisor = self.advisor;
         let mut found: Vec<Fix> = Vec::new();
         let candidates = candidates::of(
@@ -179,7 +196,7 @@ impl Trials<'_, '_> {
             &advisor.adoptable,
         );
         let candidates = candidates.into_iter();
-        for fix in candidates.filter(|fix| may_destroy || fix.change.destroys().is_none()) {
+        for fix in candidates.filter(|fix| is_offered(&fix.change)) {
             let is_enough = found.len() >= MAX_FIXES && found.last().is_some_and(|last| last.harm < fix.harm);
             if is_enough {
                 break;

@@ -304,6 +304,10 @@ impl Objects {
                 subscriptions: view.resolver_subscriptions(),
                 catalogs: catalogs
                     .into_iter()
+                    .filter(|(key, content)| {
+                        // One that a Subscription names and no object has does not exist.
+                        content.is_ok() || self.sources.iter().any(|source| source_key(source) == *key)
+                    })
                     .map(|(key, content)| Catalog {
                         priority: priority(&key),
                         key,

@@ -68,6 +68,12 @@ impl Problem {
     /// probably meant.
     pub fn unknown_subscription(&self, name: &str) -> String {
         let known = || self.subscriptions.iter().map(|s| s.name.as_str());
+        if self.subscriptions.is_empty() {
+            return format!(
+                "namespace {} has no subscription {name}, and no other",
+                self.namespace
+            );
+        }
         let meant = did_you_mean(name, known());
         let meant = meant.map_or_else(String::new, |meant| format!("; did you mean {meant}?"));
         format!(

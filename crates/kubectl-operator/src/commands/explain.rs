@@ -2,7 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use anyhow::{anyhow, bail};
+use anyhow::bail;
+use olm_resolver::installed::package_of;
 use olm_resolver::objects::Objects;
 use olm_resolver::plan::{Explained, Question, Standing, Unsatisfiable};
 use olm_resolver::{CatalogKey, Problem, ResolveError};
@@ -12,7 +13,7 @@ use crate::catalogs::Contents;
 use crate::cluster::Cluster;
 use crate::command_line::CommandLine;
 use crate::commands::plan;
-use crate::operators::{Gathered, Position, State};
+use crate::operators::{Gathered, Operator, Position, State};
 use crate::terminal::Mark;
 use crate::{Verdict, catalogs, gather, global, printer};
 
@@ -24,11 +25,13 @@ pub(crate) async fn run(args: &ExplainArgs) -> anyhow::Result<Verdict> {
     let cluster = Cluster::connect(&args.cluster.connection).await?;
     let read = question(&cluster, &args.cluster).await?;
     let name = args.subscription.as_deref();
-    let explained = with_causes(explain(&read.question, name)?, &read.causes, name);
+    let explained = explain(&read.question, name)?;
+    catalogs::require_right(&read.question.problem, &explained.unsatisfiable)?;
+    let explained = with_causes(explained, &read.causes, name);
     let verdict = Verdict::when(is_fine(&explained, &read.causes, name));
     match args.output.document() {
         None => {
-            let text = for_people(explained).to_string();
+            let text = for_people(explained, &read.causes, name).to_string();
             printer::data(&text)?;
             if let Some(note) = cluster.commands.note(&text) {
                 printer::progress(&note);
@@ -62,12 +65,18 @@ impl Cause {
         let operators = gathered.operators();
         let causes = operators.iter().filter_map(|operator| {
             let verdict = operator.verdict();
+            let mut way_out = operator.way_out(&verdict, &commands);
+            if operator.subscription.is_none() {
+                let ways = subscribe_or_remove(operator, &commands);
+                let alone = format!("it has no Subscription: {ways}");
+                way_out = Some(way_out.into_iter().chain([alone]).collect::<Vec<_>>().join("; "));
+            }
             (verdict.state != State::Ready).then(|| Self {
                 name: operator.name(),
                 position: operator.position(),
                 state: verdict.state,
                 names_plan: operator.pending_plan().is_some(),
-                way_out: operator.way_out(&verdict, &commands),
+                way_out,
                 message: verdict.message,
             })
         });
@@ -89,6 +98,33 @@ impl Cause {
     fn text(&self) -> String {
         format!("{}: {}", self.state.as_str(), self.message)
     }
+
+    /// Returns the cause alone, for an operator of which resolution reports nothing else.
+    fn standing(&self) -> Standing {
+        Standing {
+            subscription: self.name.clone(),
+            installed: self.position.installed.clone(),
+            state: self.text(),
+            way_out: self.way_out.clone(),
+            ..Standing::default()
+        }
+    }
+}
+
+/// Returns the commands that give an operator a Subscription, or remove it. OLM adopts only a version that names its package.
+fn subscribe_or_remove(operator: &Operator<'_>, commands: &CommandLine) -> String {
+    let (name, namespace) = (operator.name(), operator.namespace());
+    let suggest = |form: &str, names: &[&str]| commands.suggest(form, names, Some(&namespace));
+    let remove = format!("remove it with `{}`", suggest("uninstall {}", &[&name]));
+    let Some(package) = operator.installed.and_then(package_of) else {
+        return remove;
+    };
+    let subscribe = suggest("install {} --version {}", &[&package, &name]);
+    let back = match operator.former() {
+        Some(_) => format!(", then go back with `{}`", suggest("rollback {}", &[&package])),
+        None => String::new(),
+    };
+    format!("subscribe to it with `{subscribe}`{back}; or {remove}")
 }
 
 /// Returns the causes of one operator by its name, or of all.
@@ -128,20 +164,23 @@ pub(super) fn with_causes(mut explained: Explained, causes: &[Cause], name: Opti
         let mut unsatisfiable = explained.unsatisfiable.iter();
         let is_told = unsatisfiable.any(|failure| failure.concerned().contains(&cause.name));
         if is_told && cause.state != State::Unresolved {
-            explained.standings.push(Standing {
-                subscription: cause.name.clone(),
-                installed: cause.position.installed.clone(),
-                state: cause.text(),
-                way_out: cause.way_out.clone(),
-                ..Standing::default()
-            });
+            explained.standings.push(cause.standing());
         }
     }
     explained
 }
 
-/// Leaves out reasons that the causes of Subscriptions and failed upgrades contain already.
-pub(super) fn for_people(mut explained: Explained) -> Explained {
+/// Adds the causes of operators without a Subscription, and leaves out reasons that causes and failed upgrades contain already.
+pub(super) fn for_people(mut explained: Explained, causes: &[Cause], name: Option<&str>) -> Explained {
+    for cause in asked(causes, name) {
+        let mut standings = explained.standings.iter();
+        let mut unsatisfiable = explained.unsatisfiable.iter();
+        let is_known = standings.any(|standing| standing.subscription == cause.name)
+            || unsatisfiable.any(|failure| failure.concerned().contains(&cause.name));
+        if !is_known {
+            explained.standings.push(cause.standing());
+        }
+    }
     let parts = explained.unsatisfiable.iter();
     let failed: Vec<_> = parts
         .flat_map(|part| part.advice.failed_upgrades.clone())
@@ -210,13 +249,26 @@ pub(super) async fn question_with(
     let causes = Cause::all(&gathered);
     let failures = plan::failures(&gathered);
     let objects = Objects::of(objects)?;
-    let namespace = objects.namespace(Some(&cluster.namespace)).map_err(|error| {
-        // The excluded objects may be the cause.
-        let texts: Vec<String> = std::iter::once(error.to_string()).chain(notes.clone()).collect();
-        anyhow!(texts.join("; "))
-    })?;
+    let namespace = match objects.namespace(Some(&cluster.namespace)) {
+        // Operators without a Subscription have causes, too.
+        Err(_) if !causes.is_empty() => cluster.namespace.clone(),
+        Err(error) => {
+            let alone = gathered.operators().into_iter().map(|operator| {
+                let ways = subscribe_or_remove(&operator, &cluster.commands);
+                format!("{} is installed without one: {ways}", operator.name())
+            });
+            // The excluded objects may be the cause.
+            let texts = std::iter::once(error.to_string()).chain(alone);
+            bail!("{}", texts.chain(notes).collect::<Vec<String>>().join("; "));
+        }
+        Ok(namespace) => namespace,
+    };
     let contents = contents(&objects.catalog_keys(&namespace)).await;
     let mut question = objects.question(&namespace, global, contents);
+    if question.problem.subscriptions.is_empty() {
+        // OLM resolves nothing without one.
+        question.problem.installed.clear();
+    }
     question.problem.runtime_constraints = args.runtime_constraints()?;
     plan::note_plans(&mut question, &gathered);
     Ok(Read {
@@ -236,6 +288,12 @@ pub(super) fn explain(question: &Question, name: Option<&str>) -> anyhow::Result
         bail!("{}", problem.unknown_subscription(name));
     }
     match question.explain(name) {
+        // OLM resolves nothing, and needs no OperatorGroup for that.
+        Err(ResolveError::OperatorGroups { .. }) if problem.subscriptions.is_empty() => Ok(Explained {
+            namespace: problem.namespace.clone(),
+            not_succeeded: question.not_succeeded.clone(),
+            ..Explained::default()
+        }),
         // A reason for which nothing is resolved is an answer, too.
         Err(error @ ResolveError::OperatorGroups { .. }) => Ok(nothing_resolves(problem, name, &error)),
         explained => Ok(explained?),

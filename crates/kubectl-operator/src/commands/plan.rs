@@ -38,6 +38,7 @@ pub(crate) async fn run(args: &PlanArgs) -> anyhow::Result<Verdict> {
         subscription: args.subscription.clone(),
     });
     let mut plan = answer(&question, target.as_ref()).map_err(no_plan)?;
+    catalogs::require_right(&question.problem, &plan.unsatisfiable)?;
     let failures = concerned(failures, &question.problem, target.as_ref());
     let is_fine = plan.unsatisfiable.is_empty() && failures.is_empty();
     let failures = match args.output.document() {

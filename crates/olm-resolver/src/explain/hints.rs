@@ -26,6 +26,8 @@ const UNORDERED_HINT: &str =
 pub struct Hints {
     /// Readable catalogs that may be used, most preferred first.
     catalogs: Vec<(CatalogKey, Arc<Snapshot>)>,
+    /// Namespaces whose catalogs may be used.
+    reach: Vec<String>,
     /// Cached descriptions of packages' versions.
     versions: RefCell<BTreeMap<String, String>>,
 }
@@ -51,8 +53,11 @@ impl Hints {
             let content = catalog.content.as_ref().ok()?;
             Some((catalog.key.clone(), Arc::clone(content)))
         });
+        let global = (!problem.operator_group.exclude_global_namespace).then_some(&problem.global_namespace);
+        let reach = std::iter::once(&problem.namespace).chain(global);
         Self {
             catalogs: readable.collect(),
+            reach: reach.cloned().collect(),
             versions: RefCell::default(),
         }
     }
@@ -64,6 +69,7 @@ impl Hints {
     /// Describes the alternatives to the missing object of a Subscription.
     pub(super) fn of_lack(&self, lack: Lack, subscription: &Subscription) -> Vec<String> {
         let Subscription {
+            name,
             package,
             channel,
             starting_csv,
@@ -77,10 +83,23 @@ impl Hints {
             Lack::Catalog => {
                 let is_empty = snapshot.is_some();
                 let meant = self.catalog_meant(key).filter(|_| !is_empty);
-                let meant =
-                    meant.map(|meant| format!("there is no catalog {key} here: did you mean {meant}?"));
-                let offers = self.offers(package);
-                meant.into_iter().chain([offers]).collect()
+                let is_missing = !is_empty && self.reach.contains(&key.namespace);
+                let first = match is_missing {
+                    true => Some(format!(
+                        "catalog {key} does not exist: add it again (kubectl operator catalog add {} IMAGE -n {}), or set spec.source \
+                         of subscription {name} to one that exists{}",
+                        key.name,
+                        key.namespace,
+                        meant.map_or_else(String::new, |meant| format!("; did you mean {meant}?"))
+                    )),
+                    false => {
+                        meant.map(|meant| format!("there is no catalog {key} here: did you mean {meant}?"))
+                    }
+                };
+                // Without any catalog the first hint already names the way out.
+                let is_told = is_missing && self.catalogs.is_empty();
+                let offers = (!is_told).then(|| self.offers(package));
+                first.into_iter().chain(offers).collect()
             }
             Lack::Package => vec![self.offers(package)],
             Lack::Channel => {

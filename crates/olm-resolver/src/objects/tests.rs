@@ -469,3 +469,25 @@ fn a_hold_is_read_and_an_invalid_one_is_reported() {
         assert_eq!(question.problem.subscriptions[0].hold.as_deref(), Some(range));
     }
 }
+
+#[test]
+fn a_catalog_that_no_object_has_does_not_exist_and_one_that_has_is_unreadable() {
+    let source = "---
+apiVersion: operators.coreos.com/v1alpha1
+kind: CatalogSource
+metadata: {name: cat, namespace: olm}
+spec: {sourceType: grpc, image: registry.example.com/cat}
+";
+    for (text, expected) in [
+        (SUBSCRIPTION.to_owned(), 0),
+        (format!("{SUBSCRIPTION}{source}"), 1),
+    ] {
+        let objects = Objects::read(&text).unwrap();
+        let keys = objects.catalog_keys("shop").into_iter();
+        let contents = keys
+            .map(|key| (key, Err("it cannot be read".to_owned())))
+            .collect();
+        let question = objects.question("shop", "olm", contents);
+        assert_eq!(question.problem.catalogs.len(), expected, "{text}");
+    }
+}

@@ -68,6 +68,35 @@ fn what_does_not_run_yet_is_given_up_before_what_runs() {
     }
 }
 
+/// The catalog is the cause and the way out, whether it was deleted or cannot be read.
+#[test]
+fn nothing_that_runs_is_given_up_for_a_catalog() {
+    let objects = "
+catalogs: []
+installed:
+- {csv: disk.v1.0.0, package: disk, provides: [Disk.v1.example.com]}
+subscriptions:
+- {name: disk, package: disk, channel: stable, installedCSV: disk.v1.0.0, currentCSV: disk.v1.0.0}
+";
+    let (part, text) = told(&scenario(objects));
+    assert!(part.advice.fixes.is_empty() && !part.advice.is_stuck, "{text}");
+    let flat = text.lines().map(str::trim_start).collect::<Vec<_>>().join(" ");
+    assert!(
+        flat.ends_with(
+            "- catalog ns/cat does not exist: add it again (kubectl operator catalog add cat IMAGE -n ns), or set spec.source of \
+             subscription disk to one that exists"
+        ),
+        "{text}"
+    );
+    let down = "- {name: down, unavailable: connection refused}\ninstalled:";
+    let (_, text) = told(&scenario(&CONFLICT.replace("installed:", down)));
+    assert!(
+        text.contains("to resolve: delete subscription NEW in namespace ns, if it is not needed"),
+        "{text}"
+    );
+    assert!(!text.contains("prod-disk and clusterserviceversion"), "{text}");
+}
+
 /// A Subscription that was deleted and is applied again finds its operator running.
 #[test]
 fn a_running_operator_is_adopted_before_anything_is_deleted() {
@@ -248,7 +277,8 @@ fn a_misspelt_name_is_recognised_and_its_correction_tried() {
         ),
         (
             "package: etcd, channel: stable, source: catt",
-            "there is no catalog ns/catt here: did you mean ns/cat?",
+            "catalog ns/catt does not exist: add it again (kubectl operator catalog add catt IMAGE -n ns), or set spec.source of \
+             subscription s to one that exists; did you mean ns/cat?",
             "to resolve: set spec.source of subscription s to cat and spec.sourceNamespace to ns (now catalog ns/catt)",
         ),
         (

@@ -1,10 +1,14 @@
 use std::collections::BTreeSet;
 
 use olm_resolver::objects::Objects;
+use olm_testing::cluster::{FakeCluster, Fault, Refusal};
 use olm_testing::samples::ETCD_CATALOG as CATALOG;
+use serde_json::{Value, json};
 
 use super::*;
+use crate::args::{Args, Command};
 use crate::catalogs::from_directory;
+use crate::operators::tests::{csv, subscription};
 
 /// A dependency of the newer version that no bundle provides.
 const REQUIREMENT: &str =
@@ -182,7 +186,7 @@ fn the_cause_comes_first_and_what_is_next_is_kept() {
         let causes = std::slice::from_ref(cause);
         let explained = with_causes(explained.clone(), causes, name);
         let fine = is_fine(&explained, causes, name);
-        (for_people(explained).to_string(), fine)
+        (for_people(explained, causes, name).to_string(), fine)
     };
     let (text, fine) = told(None, &cause);
     let first = "db: Failed: ClusterServiceVersion etcd.v1.0.0: no group\n  to resolve: create one\n";
@@ -247,11 +251,12 @@ status: {phase: Failed, reason: InstallCheckFailed, message: install timeout}
         names_plan: false,
         way_out: Some("raise the quota".to_owned()),
     };
-    let explained = with_causes(explain(&question, Some("db")).unwrap(), &[cause], Some("db"));
+    let causes = [cause];
+    let explained = with_causes(explain(&question, Some("db")).unwrap(), &causes, Some("db"));
     assert_eq!(explained.standings.len(), 1, "JSON has the state, too");
     let document = serde_json::to_value(&explained).unwrap();
     assert_eq!(document["subscriptions"][0]["wayOut"], "raise the quota");
-    let text = for_people(explained).to_string();
+    let text = for_people(explained, &causes, Some("db")).to_string();
     let plan = olm_resolver::plan::plan(&question).unwrap().to_string();
     let way_back =
         "to resolve: correct the cause, or go back to etcd.v1.0.0: kubectl operator rollback db -n shop";
@@ -301,10 +306,109 @@ fn held_and_pinned_operators_are_explained() {
             names_plan,
             way_out: None,
         };
-        let explained = with_causes(explained.clone(), std::slice::from_ref(&cause), Some("db"));
-        assert!(is_fine(&explained, &[cause], Some("db")));
-        let text = for_people(explained).to_string();
+        let causes = [cause];
+        let explained = with_causes(explained.clone(), &causes, Some("db"));
+        assert!(is_fine(&explained, &causes, Some("db")));
+        let text = for_people(explained, &causes, Some("db")).to_string();
         assert!(text.starts_with(first), "{text}");
         assert!(text.contains("its channel offers more"), "{text}");
     }
+}
+
+/// Reads the namespace `shop` of a cluster, as the command does without flags.
+async fn read(cluster: &FakeCluster) -> anyhow::Result<Read> {
+    let words = ["kubectl-operator", "explain"];
+    let Command::Explain(args) = <Args as clap::Parser>::try_parse_from(words).unwrap().command else {
+        panic!("it is another command");
+    };
+    let (client, _link) = cluster.connect();
+    Box::pin(question(&Cluster::of(client, "shop"), &args.cluster)).await
+}
+
+/// OLM reads the catalog with rights of its own.
+#[tokio::test(start_paused = true)]
+async fn a_right_that_the_user_lacks_is_an_error_and_no_failure_of_an_operator() {
+    for (code, is_answer) in [(403, false), (500, true)] {
+        let cluster = FakeCluster::new();
+        cluster.put(subscription("db", &json!({})));
+        cluster.put(
+            json!({"apiVersion": "operators.coreos.com/v1", "kind": "OperatorGroup",
+            "metadata": {"name": "og", "namespace": "shop"}, "spec": {}}),
+        );
+        cluster.put(
+            json!({"apiVersion": "operators.coreos.com/v1alpha1", "kind": "CatalogSource",
+            "metadata": {"name": "cat", "namespace": "olm"}, "spec": {"sourceType": "grpc", "image": "x:v1"}}),
+        );
+        cluster.on_request(move |request| {
+            let is_pod = request.kind.kind == "Pod";
+            is_pod.then(|| Fault::Refuse(Refusal::new(code, "Nope", "pods is refused")))
+        });
+        let question = read(&cluster).await.unwrap().question;
+        let explained = explain(&question, None).unwrap();
+        let plan = olm_resolver::plan::plan(&question).unwrap();
+        for unsatisfiable in [&explained.unsatisfiable, &plan.unsatisfiable] {
+            assert_eq!(unsatisfiable.len(), 1, "{code}");
+            let result = catalogs::require_right(&question.problem, unsatisfiable);
+            let error = result.err().map(|error| error.to_string()).unwrap_or_default();
+            assert_eq!(error.is_empty(), is_answer, "{code}: {error}");
+            for part in [
+                "cannot read catalog olm/cat: your user lacks the right",
+                "no fault of an operator",
+                "pods is refused",
+                "an administrator of namespace olm can grant it",
+                "get and create on pods/portforward",
+            ] {
+                assert!(is_answer || error.contains(part), "{part}: {error}");
+            }
+        }
+    }
+}
+
+/// Their Subscription was deleted. OLM resolves nothing then, so only their own state is explained.
+#[tokio::test(start_paused = true)]
+async fn operators_without_a_subscription_have_two_ways_out() {
+    let named = |version: &str, phase: &str, message: &str| -> Value {
+        let package = json!({"type": "olm.package", "value": {"packageName": "etcd", "version": version}});
+        let properties = json!({"properties": [package]}).to_string();
+        let mut csv = csv(version, phase, message);
+        csv["metadata"]["annotations"] = json!({olm_api::labels::PROPERTIES: properties});
+        csv
+    };
+    let cluster = FakeCluster::new();
+    let mut next = named("2.0.0", "Failed", "install timeout");
+    next["spec"]["replaces"] = json!("etcd.v1.0.0");
+    cluster.put(next);
+    cluster.put(named("1.0.0", "Replacing", "being replaced"));
+    let read_failed = read(&cluster).await.unwrap();
+    let (question, causes) = (read_failed.question, read_failed.causes);
+    let explained = explain(&question, None).unwrap();
+    assert!(!is_fine(&explained, &causes, None));
+    let text = for_people(explained, &causes, None).to_string();
+    assert!(
+        text.starts_with("etcd.v2.0.0: Failed: ClusterServiceVersion etcd.v2.0.0: install timeout\n"),
+        "{text}"
+    );
+    assert!(
+        text.contains(
+            "it has no Subscription: subscribe to it with `kubectl operator install etcd --version etcd.v2.0.0 -n shop`, then go \
+             back with `kubectl operator rollback etcd -n shop`; or remove it with `kubectl operator uninstall etcd.v2.0.0 -n shop`"
+        ),
+        "{text}"
+    );
+    assert!(
+        !text.contains("cannot be resolved") && !text.contains("destroys"),
+        "{text}"
+    );
+
+    let cluster = FakeCluster::new();
+    cluster.put(named("1.0.0", "Succeeded", ""));
+    let error = read(&cluster).await.err().map(|error| error.to_string());
+    let error = error.unwrap_or_default();
+    assert!(
+        error.ends_with(
+            "; etcd.v1.0.0 is installed without one: subscribe to it with `kubectl operator install etcd --version etcd.v1.0.0 -n \
+             shop`; or remove it with `kubectl operator uninstall etcd.v1.0.0 -n shop`"
+        ),
+        "{error}"
+    );
 }

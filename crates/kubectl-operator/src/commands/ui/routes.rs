@@ -355,7 +355,7 @@ impl App {
         let explained = computed(move || {
             let explained = explain::explain(&of.read.question, asked.as_deref())?;
             let explained = explain::with_causes(explained, &of.read.causes, asked.as_deref());
-            Ok(explain::for_people(explained))
+            Ok(explain::for_people(explained, &of.read.causes, asked.as_deref()))
         });
         let explained = explained.await;
         let explained = explained.map_err(|error| Answer::unread(&frame, &format!("{error:#}")))?;

@@ -52,6 +52,26 @@ fn what_does_not_exist_is_named() {
     }
 }
 
+/// The operator runs on, and the status does not advise to delete it.
+#[test]
+fn a_deleted_catalog_is_to_be_added_again() {
+    let mut env = TestEnv::with_catalog(vec![bundle("demo.v1")]);
+    env.subscribe("demo", &json!({}));
+    env.settle();
+    env.carry_out_plans();
+    env.settle();
+    env.delete("CatalogSource", "cat");
+    env.settle();
+    let text = env.describe();
+    let way_out =
+        "\n  - catalog ns/cat does not exist: add it again (kubectl operator catalog add cat IMAGE -n ns)";
+    assert!(
+        text.contains("ResolutionFailed=True") && text.contains(way_out),
+        "{text}"
+    );
+    assert!(!text.contains("to resolve"), "{text}");
+}
+
 #[test]
 fn while_the_status_of_a_failure_is_refused_its_event_is_sent_once() {
     let mut env = TestEnv::with_catalog(demo());
