@@ -5,6 +5,7 @@ pub(crate) mod change;
 pub(crate) mod look;
 pub(crate) mod olmv1;
 pub(crate) mod shared;
+pub(crate) mod words;
 
 use std::num::NonZeroU16;
 use std::path::PathBuf;
@@ -353,7 +354,11 @@ pub(crate) enum Command {
         kubectl operator upgrade db -n shop --yes --wait --timeout 5m")]
     Upgrade(UpgradeArgs),
     /// Print the version of this program
-    Version,
+    Version {
+        /// Output format [default: text]
+        #[arg(short, long, value_enum, value_name = "FORMAT")]
+        output: Option<Document>,
+    },
 }
 
 /// Where the cluster is, and the namespace.

@@ -11,6 +11,7 @@ use clap::{Arg, Command, CommandFactory as _, ValueHint};
 use clap_complete::Shell;
 
 use self::names::Named;
+use crate::args::words::{find_flag, takes_value};
 use crate::args::{Args, ConnectionArgs};
 use crate::{Verdict, printer};
 
@@ -165,20 +166,6 @@ fn note(connection: &mut ConnectionArgs, flag: &Arg, value: &str) {
         "as_group" => connection.as_group.push(value.to_owned()),
         _ => {}
     }
-}
-
-fn find_flag<'a>(command: &'a Command, word: &str) -> Option<&'a Arg> {
-    command.get_arguments().find(|arg| match word.strip_prefix("--") {
-        Some(long) => arg.get_long() == Some(long),
-        None => arg
-            .get_short()
-            .is_some_and(|short| word.strip_prefix('-') == Some(short.to_string().as_str())),
-    })
-}
-
-/// Returns true if the next word is the value of a flag. Boolean flags have theirs behind `=`.
-fn takes_value(arg: &Arg) -> bool {
-    arg.get_action().takes_values() && !arg.is_require_equals_set()
 }
 
 fn flags(command: &Command, word: &str) -> Choices {
