@@ -303,7 +303,7 @@ pub(crate) enum Command {
     /// The command stops on Ctrl-C, or after 8 hours without a request. Over ssh use -t, because without a terminal Ctrl-C does not
     /// reach the command.
     ///
-    /// Exit codes: 0 after Ctrl-C or 8 hours, 1 if the pages cannot be served.
+    /// Exit codes: 0 after Ctrl-C or 8 hours, 1 if the namespace does not exist or the pages cannot be served.
     #[command(after_help = "Examples:\n  \
         kubectl operator ui                              # open the printed link\n  \
         kubectl operator ui -A --port 8001               # start with all namespaces, on a fixed port\n  \
