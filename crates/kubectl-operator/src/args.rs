@@ -5,6 +5,7 @@ pub(crate) mod change;
 pub(crate) mod look;
 pub(crate) mod olmv1;
 pub(crate) mod shared;
+pub(crate) mod words;
 
 use std::num::NonZeroU16;
 use std::path::PathBuf;
@@ -303,7 +304,7 @@ pub(crate) enum Command {
     /// The command stops on Ctrl-C, or after 8 hours without a request. Over ssh use -t, because without a terminal Ctrl-C does not
     /// reach the command.
     ///
-    /// Exit codes: 0 after Ctrl-C or 8 hours, 1 if the pages cannot be served.
+    /// Exit codes: 0 after Ctrl-C or 8 hours, 1 if the namespace does not exist or the pages cannot be served.
     #[command(after_help = "Examples:\n  \
         kubectl operator ui                              # open the printed link\n  \
         kubectl operator ui -A --port 8001               # start with all namespaces, on a fixed port\n  \
@@ -354,7 +355,11 @@ pub(crate) enum Command {
         kubectl operator upgrade db -n shop --yes --wait --timeout 5m")]
     Upgrade(UpgradeArgs),
     /// Print the version of this program
-    Version,
+    Version {
+        /// Output format [default: text]
+        #[arg(short, long, value_enum, value_name = "FORMAT")]
+        output: Option<Document>,
+    },
 }
 
 /// Where the cluster is, and the namespace.

@@ -62,7 +62,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Verdict> {
         .context("cannot start the runtime")?;
     let limit = args.timeout.filter(|timeout| !timeout.is_zero());
     match args.command {
-        Command::Version => version::run(),
+        Command::Version { output } => version::run(output),
         Command::Completion { shell } => completion::run(shell),
         Command::Approve(args) => runtime.block_on(approve::run(&args)),
         Command::Catalog(command) => runtime.block_on(catalog::run(&command)),

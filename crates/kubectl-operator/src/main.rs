@@ -90,7 +90,8 @@ fn main() -> ExitCode {
             Err(_) => ExitCode::FAILURE,
         };
     }
-    let args = match args::Args::try_parse() {
+    let words = args::words::behind_command(std::env::args_os());
+    let args = match args::Args::try_parse_from(words) {
         Ok(args) => args,
         Err(error) => {
             // As in upstream's plugin, a command without its subcommand prints its help.

@@ -256,10 +256,15 @@ pub(crate) struct Watched {
 }
 
 impl Watched {
+    /// Returns the first object that is not ready.
+    fn unready(&self) -> Option<&Node> {
+        self.nodes.iter().find(|node| !node.is_fine())
+    }
+
     /// Returns what the objects wait for.
     pub(crate) fn waits_for(&self) -> String {
-        let waits = self.nodes.iter().find(|node| !node.is_fine());
-        waits.map_or_else(|| "no answer from the cluster".to_owned(), Node::waits_for)
+        self.unready()
+            .map_or_else(|| "no answer from the cluster".to_owned(), Node::waits_for)
     }
 
     /// Returns what is not as expected; `None` if everything is ready. The last known state may be ready although the cluster
@@ -269,7 +274,10 @@ impl Watched {
         match self.outcome {
             Outcome::Done => None,
             Outcome::Waits => Some(format!("not ready after {} s: {waits}", wait.timeout().as_secs())),
-            Outcome::Over => Some(format!("stopped waiting: {waits}")),
+            Outcome::Over => match self.unready().and_then(Node::way_out) {
+                Some(way_out) => Some(format!("stopped waiting: {waits}; to resolve: {way_out}")),
+                None => Some(format!("stopped waiting: {waits}")),
+            },
         }
     }
 }

@@ -353,6 +353,17 @@ fn flags_may_stand_before_the_command() {
     assert_eq!(output.status.code(), Some(1));
     let error = text(&output.stderr);
     assert!(error.contains("/no/such/kubeconfig"), "{error}");
+    for words in [["-A", "list"], ["-oname", "list"]] {
+        let output = plugin(&["--kubeconfig", "/no/such/kubeconfig", words[0], words[1]]);
+        let error = text(&output.stderr);
+        assert!(error.contains("/no/such/kubeconfig"), "{words:?}: {error}");
+    }
+    let version = plugin(&["-o", "json", "version"]);
+    let document: serde_json::Value = serde_json::from_slice(&version.stdout).unwrap();
+    let stated = document["clientVersion"]["gitVersion"]
+        .as_str()
+        .unwrap_or_default();
+    assert!(stated.starts_with('v'), "{document}");
     let version = plugin(&["version"]);
     assert_eq!(version.status.code(), Some(0));
     let told = text(&version.stdout);

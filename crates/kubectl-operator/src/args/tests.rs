@@ -111,7 +111,7 @@ fn meaning(line: &str) -> String {
             told(args.wait.or(UPSTREAM_TIMEOUT).timeout()),
             namespace(&args.connection)
         ),
-        Command::Version => "version".to_owned(),
+        Command::Version { .. } => "version".to_owned(),
         other => panic!("{line}: {other:?}"),
     }
 }

@@ -11,6 +11,7 @@ use clap::{Arg, Command, CommandFactory as _, ValueHint};
 use clap_complete::Shell;
 
 use self::names::Named;
+use crate::args::words::{find_flag, takes_value};
 use crate::args::{Args, ConnectionArgs};
 use crate::{Verdict, printer};
 
@@ -63,8 +64,8 @@ pub(crate) fn choices(words: &[String]) -> String {
     choices_with(words, &names::of_cluster)
 }
 
-/// Reads names for a connection.
-type ReadNames<'a> = &'a dyn Fn(Named, &ConnectionArgs) -> Vec<String>;
+/// Reads names for a connection. The text is the first argument of the command.
+type ReadNames<'a> = &'a dyn Fn(Named, &ConnectionArgs, &str) -> Vec<String>;
 
 fn choices_with(words: &[String], read_names: ReadNames<'_>) -> String {
     let mut command = Args::command();
@@ -98,7 +99,7 @@ fn choices_at(
     let mut path = Vec::new();
     let mut connection = ConnectionArgs::default();
     let mut of_flag: Option<&Arg> = None;
-    let mut positionals = 0;
+    let mut positionals = Vec::new();
     let mut only_positionals = false;
     for word in before {
         if let Some(flag) = of_flag.take() {
@@ -120,13 +121,14 @@ fn choices_at(
                     at = subcommand;
                     path.push(at.get_name());
                 }
-                None => positionals += 1,
+                None => positionals.push(name),
             },
         }
     }
     let values = |arg: &Arg, word: &str| match names::named_by(&path, arg.get_id().as_str()) {
         Some(named) => {
-            let names = read_names(named, &connection).into_iter();
+            let first = positionals.first().copied().unwrap_or_default();
+            let names = read_names(named, &connection, first).into_iter();
             let names = names.filter(|name| name.starts_with(word));
             (
                 names.map(|name| (name, String::new())).collect(),
@@ -149,7 +151,7 @@ fn choices_at(
     let subcommands = at.get_subcommands().filter(|command| !command.is_hide_set());
     let names = subcommands.map(|command| (command.get_name().to_owned(), first_line(command.get_about())));
     let names: Choices = names.filter(|(name, _)| name.starts_with(word)).collect();
-    match at.get_positionals().nth(positionals) {
+    match at.get_positionals().nth(positionals.len()) {
         Some(positional) if !at.has_subcommands() => values(positional, word),
         _ => (names, Directive::NoFiles),
     }
@@ -165,20 +167,6 @@ fn note(connection: &mut ConnectionArgs, flag: &Arg, value: &str) {
         "as_group" => connection.as_group.push(value.to_owned()),
         _ => {}
     }
-}
-
-fn find_flag<'a>(command: &'a Command, word: &str) -> Option<&'a Arg> {
-    command.get_arguments().find(|arg| match word.strip_prefix("--") {
-        Some(long) => arg.get_long() == Some(long),
-        None => arg
-            .get_short()
-            .is_some_and(|short| word.strip_prefix('-') == Some(short.to_string().as_str())),
-    })
-}
-
-/// Returns true if the next word is the value of a flag. Boolean flags have theirs behind `=`.
-fn takes_value(arg: &Arg) -> bool {
-    arg.get_action().takes_values() && !arg.is_require_equals_set()
 }
 
 fn flags(command: &Command, word: &str) -> Choices {
@@ -218,7 +206,7 @@ mod tests {
 
     fn told(words: &[&str]) -> Vec<String> {
         let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
-        let text = choices_with(&words, &|_, _| Vec::new());
+        let text = choices_with(&words, &|_, _, _| Vec::new());
         text.lines()
             .map(|line| line.split('\t').next().unwrap_or_default().to_owned())
             .collect()
@@ -250,7 +238,7 @@ mod tests {
             assert!(all.iter().any(|line| line == flag), "{flag}: {all:?}");
         }
         // Each choice includes its description.
-        let text = choices_with(&["appro".to_owned()], &|_, _| Vec::new());
+        let text = choices_with(&["appro".to_owned()], &|_, _, _| Vec::new());
         assert!(text.starts_with("approve\tApprove an install plan"));
     }
 
@@ -278,10 +266,15 @@ mod tests {
 
     #[test]
     fn names_of_the_cluster_are_offered() {
-        let names = |named: Named, connection: &ConnectionArgs| {
+        let names = |named: Named, connection: &ConnectionArgs, first: &str| {
             let namespace = connection.namespace.as_deref().unwrap_or("default");
             let context = connection.context.as_deref().unwrap_or_default();
-            vec![format!("{named:?}{context}-{namespace}"), "other".to_owned()]
+            let package = match named {
+                Named::Channels | Named::Versions => format!("-of-{first}"),
+                _ => String::new(),
+            };
+            let name = format!("{named:?}{context}-{namespace}{package}");
+            vec![name, "other".to_owned()]
         };
         for (words, expected) in [
             ("status S", "Subscriptions-default"),
@@ -295,6 +288,9 @@ mod tests {
             ("install -C P", "Packages-default"),
             ("install etcd --catalog C", "Catalogs-default"),
             ("install etcd -w N", "Namespaces-default"),
+            ("install etcd -c C", "Channels-default-of-etcd"),
+            ("rights etcd --version=V", "Versions-default-of-etcd"),
+            ("uninstall db --delete-crd D", "Definitions-default"),
             ("catalogs remove O", "OwnCatalogs-default"),
             ("describe etcd -n N", "Namespaces-default"),
             ("olmv1 get extensions E", "Extensions-default"),

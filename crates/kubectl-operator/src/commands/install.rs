@@ -1,6 +1,7 @@
 //! `kubectl operator install`: creates a Subscription, and the namespace and OperatorGroup that it needs.
 
 mod decide;
+mod listed;
 #[cfg(test)]
 mod tests;
 
@@ -26,7 +27,7 @@ use crate::args::shared::UPSTREAM_TIMEOUT;
 use crate::cluster::Cluster;
 use crate::confirm::{has_terminal, unless_refused};
 use crate::groups::Group;
-use crate::packages::{Channel, Package, Version, is_catalog, named, offered, preferred};
+use crate::packages::{Channel, Package, Version, is_catalog, named, preferred};
 use crate::preview::losses;
 use crate::reader::{api, get, has_namespace, is_forbidden, list_names, list_readable, require_namespace};
 use crate::terminal::count;
@@ -174,7 +175,7 @@ async fn wanted(cluster: &Cluster, args: &InstallArgs) -> anyhow::Result<Wanted>
     let (client, namespace) = (&cluster.client, cluster.namespace.as_str());
     let is_wanted =
         |package: &Package, catalog: &str| package.name == args.package && is_catalog(package, catalog);
-    let packages = match (offered(client, Some(namespace)).await?, args.catalog.as_deref()) {
+    let packages = match (listed::packages(cluster, args).await?, args.catalog.as_deref()) {
         (Ok(packages), None) => packages,
         (Ok(packages), Some(catalog)) if packages.iter().any(|package| is_wanted(package, catalog)) => {
             packages

@@ -2,7 +2,7 @@
 
 use kube::ResourceExt as _;
 use olm_api::v1alpha1::ClusterServiceVersionPhase as Phase;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::args::look::OperandsArgs;
 use crate::cluster::Cluster;
@@ -22,19 +22,19 @@ pub(crate) async fn run(args: &OperandsArgs) -> anyhow::Result<Verdict> {
     }
     if found.is_empty() {
         printer::progress("No resources found");
-        return Ok(Verdict::Fine);
     }
     match args.output {
-        Some(format) => {
-            let items: Vec<_> = found.iter().map(|operand| &operand.object).collect();
-            printer::document(
-                &json!({"apiVersion": "v1", "kind": "List", "items": items}),
-                format,
-            )?;
-        }
+        Some(format) => printer::document(&document(&found), format)?,
+        None if found.is_empty() => {}
         None => printer::data(&table(&found))?,
     }
     Ok(Verdict::Fine)
+}
+
+/// Returns the operands as a List, also if there are none.
+fn document(operands: &[Operand]) -> Value {
+    let items: Vec<_> = operands.iter().map(|operand| &operand.object).collect();
+    json!({"apiVersion": "v1", "kind": "List", "items": items})
 }
 
 /// Returns the operands of the installed operator, and notes on why the list may be incomplete.
@@ -82,7 +82,6 @@ fn table(operands: &[Operand]) -> String {
 #[cfg(test)]
 mod tests {
     use olm_testing::cluster::FakeCluster;
-    use serde_json::{Value, json};
 
     use super::*;
     use crate::commands::uninstall::tests::{cluster, etcd_in, group};
@@ -112,6 +111,10 @@ mod tests {
         }
         let text = table(&listed(&cluster, "db").await.unwrap().0);
         assert!(text.contains("example.com/v1   Etcd   elsewhere"), "{text}");
+        assert_eq!(
+            document(&[]),
+            json!({"apiVersion": "v1", "kind": "List", "items": []})
+        );
         let error = listed(&cluster, "nope").await.unwrap_err().to_string();
         assert!(error.contains("has no operator nope"), "{error}");
     }

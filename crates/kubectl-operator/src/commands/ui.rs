@@ -31,16 +31,19 @@ use anyhow::Context as _;
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
 use tokio::task::LocalSet;
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 
 use self::gate::Gate;
 use self::routes::App;
 use crate::args::look::UiArgs;
 use crate::cluster::Cluster;
+use crate::reader::require_namespace;
 use crate::{Verdict, printer};
 
 /// Time without requests after which the server ends. The user may have forgotten it, and it has their permissions.
 const IDLE: Duration = Duration::from_secs(8 * 60 * 60);
+/// Maximum time to look for the namespace before the link is printed.
+const PATIENCE: Duration = Duration::from_secs(5);
 /// Interval of checks for inactivity and for values to drop.
 const TICK: Duration = Duration::from_secs(60);
 
@@ -61,6 +64,9 @@ fn ending<T>(runtime: Runtime, work: impl Future<Output = T>) -> T {
 
 async fn serve(args: &UiArgs) -> anyhow::Result<Verdict> {
     let cluster = Cluster::connect(&args.cluster.connection).await?;
+    if !args.all_namespaces {
+        exists(&cluster).await?;
+    }
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, args.port))
         .await
         .with_context(|| format!("cannot listen on port {} of 127.0.0.1", args.port))?;
@@ -89,6 +95,15 @@ async fn serve(args: &UiArgs) -> anyhow::Result<Verdict> {
         .run_until(server::serve(listener, Rc::clone(&app), stop))
         .await;
     Ok(Verdict::Fine)
+}
+
+/// Checks that the namespace of the pages exists. While the cluster does not answer, the pages say so.
+///
+/// # Errors
+/// The namespace does not exist.
+async fn exists(cluster: &Cluster) -> anyhow::Result<()> {
+    let found = require_namespace(&cluster.client, &cluster.namespace);
+    timeout(PATIENCE, found).await.unwrap_or(Ok(()))
 }
 
 /// Drops expired values. Returns after a long time without requests.

@@ -26,7 +26,7 @@ enum Step {
     Follow(String),
     /// This version is installed, and OLM has begun nothing newer.
     Latest(String),
-    /// The first or next version has no plan yet, because its bundle is not unpacked.
+    /// The first or next version has no plan yet, because its bundle is not unpacked; or this one waits for a user's act, such as a quota.
     Unread(String),
     /// The operator cannot be upgraded in its state.
     Nothing(String),
@@ -44,7 +44,7 @@ pub(crate) async fn run(args: &UpgradeArgs) -> anyhow::Result<Verdict> {
     if let Some(text) = other_channel(&gathered, namespace, &name, args.channel.as_deref()) {
         printer::warning(&text);
     }
-    let (plan, subscriptions) = match step(&gathered, namespace, &name, &cluster.commands) {
+    let (plan, subscriptions, done_verb) = match step(&gathered, namespace, &name, &cluster.commands) {
         Step::Approve => {
             let ask = |question: &str| match args.dry_run {
                 true => Ok(false),
@@ -54,13 +54,13 @@ pub(crate) async fn run(args: &UpgradeArgs) -> anyhow::Result<Verdict> {
             if args.dry_run || !shown.approved {
                 return Ok(Verdict::when(args.dry_run));
             }
-            (shown.plan, shown.subscriptions)
+            (shown.plan, shown.subscriptions, "upgraded")
         }
         Step::Follow(plan) => {
             printer::progress(&format!(
                 "{name} is already being installed and needs no approval"
             ));
-            (plan, vec![name.clone()])
+            (plan, vec![name.clone()], verb(&gathered, namespace, &name))
         }
         Step::Latest(installed) => bail!("{}", latest(&cluster, &gathered, &name, &installed).await),
         Step::Unread(text) => return Err(Unsettled(text).into()),
@@ -78,7 +78,7 @@ pub(crate) async fn run(args: &UpgradeArgs) -> anyhow::Result<Verdict> {
     let done = Box::pin(done).await?;
     // With JSON or YAML, stdout contains only the document.
     if args.approve.output.document().is_none() {
-        printer::data(&done.text(&args.approve.name, "upgraded"))?;
+        printer::data(&done.text(&args.approve.name, done_verb))?;
     }
     if let Some(warning) = done.warning(&cluster, &name) {
         printer::warning(&warning);
@@ -150,6 +150,17 @@ async fn follow(cluster: &Cluster, subscriptions: &[String], args: &UpgradeArgs)
     Ok(worst)
 }
 
+/// Returns the verb for an operator whose plan is already running: its first version is not an upgrade.
+fn verb(gathered: &Gathered, namespace: &str, name: &str) -> &'static str {
+    let operators = gathered.operators();
+    let is_first = operators.iter().any(|operator| {
+        operator.namespace() == namespace
+            && operator.name() == name
+            && operator.verdict().state == State::Installing
+    });
+    if is_first { "installed" } else { "upgraded" }
+}
+
 fn step(gathered: &Gathered, namespace: &str, name: &str, commands: &CommandLine) -> Step {
     let operators = gathered.operators();
     let is_meant = |operator: &&Operator<'_>| {
@@ -168,7 +179,9 @@ fn step(gathered: &Gathered, namespace: &str, name: &str, commands: &CommandLine
         // The plan can be approved despite other conditions, such as a failed resolution.
         return Step::Approve;
     }
-    if verdict.state == State::Upgrading && waits_for_bundle(operator) {
+    let is_on_its_way = matches!(verdict.state, State::Installing | State::Upgrading);
+    let waits_for_user = || is_carried_out(operator) && gathered.tree(operator, commands).is_stuck;
+    if verdict.state == State::Upgrading && waits_for_bundle(operator) || is_on_its_way && waits_for_user() {
         return Step::Unread(format!(
             "cannot upgrade {name} yet: {message}; see `{}`",
             explain()
@@ -216,10 +229,13 @@ fn waits_for_bundle(operator: &Operator<'_>) -> bool {
     let runs = operator
         .current
         .is_some_and(|csv| *csv.phase() == ClusterServiceVersionPhase::Succeeded);
-    let is_carried_out = operator
-        .plan
-        .is_none_or(|plan| plan.phase() == InstallPlanPhase::Complete);
-    runs && is_carried_out && operator.subscription.and_then(next_unread).is_some()
+    runs && is_carried_out(operator) && operator.subscription.and_then(next_unread).is_some()
+}
+
+/// Returns true if no plan of the operator is running.
+fn is_carried_out(operator: &Operator<'_>) -> bool {
+    let plan = operator.plan;
+    plan.is_none_or(|plan| plan.phase() == InstallPlanPhase::Complete)
 }
 
 #[cfg(test)]
@@ -433,6 +449,35 @@ mod tests {
         assert_eq!(step("Installing", &unpacking, Some("Complete")), follow);
         let latest = Step::Latest("etcd.v1.0.0".to_owned());
         assert_eq!(step("Succeeded", &json!([]), Some("Complete")), latest);
+    }
+
+    /// Nothing is being upgraded then, and an approval does not help.
+    #[test]
+    fn a_first_version_that_a_quota_keeps_from_running_is_not_being_upgraded() {
+        let status = json!({"currentCSV": "etcd.v1.0.0", "state": "UpgradePending", "installPlanRef": {"name": "install-1"}});
+        let commands = CommandLine::default();
+        for (message, is_stuck) in [
+            ("forbidden: exceeded quota: q, requested: pods=1", true),
+            ("waiting for deployment etcd", false),
+        ] {
+            let mut plan = plan("install-1", "Complete", true);
+            plan["spec"]["clusterServiceVersionNames"] = json!(["etcd.v1.0.0"]);
+            let objects = [
+                subscription("db", &status),
+                csv("1.0.0", "Installing", message),
+                plan,
+            ];
+            let gathered = gathered_of(objects);
+            let expected = match is_stuck {
+                true => Step::Unread(format!(
+                    "cannot upgrade db yet: ClusterServiceVersion etcd.v1.0.0: {message}; see `kubectl operator explain db -n shop`"
+                )),
+                false => Step::Follow("install-1".to_owned()),
+            };
+            assert_eq!(step(&gathered, "shop", "db", &commands), expected);
+            assert_eq!(verb(&gathered, "shop", "db"), "installed");
+        }
+        assert_eq!(verb(&gathered(), "shop", "waits"), "upgraded");
     }
 
     #[test]

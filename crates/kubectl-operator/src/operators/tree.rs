@@ -25,6 +25,8 @@ const MAX_PODS: usize = 10;
 const MIN_REPEATED: usize = 80;
 /// State of an object that does not exist.
 const MISSING: &str = "Missing";
+/// Start of the note about the way out.
+const TO_RESOLVE: &str = "to resolve: ";
 
 /// An object and its state.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -42,8 +44,8 @@ pub(crate) struct Node {
     /// The command that prints a message of several lines in full.
     #[serde(skip)]
     pub more: Option<String>,
-    /// True if it failed, cannot be resolved, or lacks requirements while its next version waits for approval, so that most likely
-    /// a user has to act.
+    /// True if it failed, cannot be resolved, waits for a bundle image, a quota, a deleted definition of its own or a failed
+    /// version, or lacks requirements while its next version waits for approval, so that most likely a user has to act.
     #[serde(skip)]
     pub is_stuck: bool,
     /// Additional lines, such as the changes of an InstallPlan.
@@ -137,6 +139,12 @@ impl Node {
             Some(object) => object.waits_for(),
             None => self.line(),
         }
+    }
+
+    /// Returns the way out of its state, which its notes name; `None` if an object below names it, or if there is none.
+    pub(crate) fn way_out(&self) -> Option<&str> {
+        let mut notes = self.notes.iter();
+        notes.find_map(|note| note.strip_prefix(TO_RESOLVE))
     }
 
     /// Returns true if the object or one below it failed.
@@ -278,7 +286,7 @@ impl Gathered {
         node.more = (verdict_state == State::Unresolved)
             .then(|| commands.suggest("explain {}", &[&node.name], Some(&node.namespace)));
         node.notes
-            .extend(way_out.map(|way_out| format!("to resolve: {way_out}")));
+            .extend(way_out.map(|way_out| format!("{TO_RESOLVE}{way_out}")));
         // OLM tries again what an error prevented, but the OperatorGroups are the user's.
         let is_retried = true_conditions(subscription).any(|found| {
             let message = found.message.as_deref().unwrap_or_default();
@@ -286,8 +294,18 @@ impl Gathered {
                 && found.reason.as_deref() == Some(condition::subscription::ERROR_PREVENTED_RESOLUTION)
                 && !message.contains(" operatorGroups, expected 1")
         });
-        node.is_stuck =
-            verdict_state == State::Failed || verdict_state == State::Unresolved && !is_retried || may_skip;
+        // OLM continues by itself only after a user's act.
+        let waits_for_user = matches!(
+            verdict.way_out,
+            WayOut::PushBundle
+                | WayOut::RaiseQuota(_)
+                | WayOut::CorrectFormer(_)
+                | WayOut::Provide { lacks_own: true, .. }
+        );
+        node.is_stuck = verdict_state == State::Failed
+            || verdict_state == State::Unresolved && !is_retried
+            || may_skip
+            || waits_for_user;
         let status = subscription.status.as_ref();
         if let Some(name) = status.and_then(plan_name) {
             node.objects.push(match operator.plan {

@@ -6,6 +6,7 @@ use std::thread;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Namespace;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use olm_api::extension_v1::{ClusterCatalog, ClusterExtension};
 use olm_api::names::is_dns1123_subdomain;
 use olm_api::packages::PackageManifest;
@@ -15,6 +16,7 @@ use tokio::runtime::Builder;
 use crate::args::ConnectionArgs;
 use crate::cluster::Cluster;
 use crate::global;
+use crate::packages::offered;
 use crate::reader::{list_cluster_names, list_names};
 
 /// Maximum time to read names, during which the user's shell does not react.
@@ -34,6 +36,11 @@ pub(super) enum Named {
     Namespaces,
     Extensions,
     ClusterCatalogs,
+    Definitions,
+    /// Channels of the package that is the command's first argument.
+    Channels,
+    /// Versions of that package.
+    Versions,
 }
 
 /// Returns the objects whose names an argument of a command takes; `None` if it takes other values.
@@ -52,6 +59,9 @@ pub(super) fn named_by(command: &[&str], argument: &str) -> Option<Named> {
         (["describe" | "graph" | "install" | "list-available" | "rights"], "package")
         | (["list-available"], "named") => Named::Packages,
         (["describe" | "graph" | "install" | "list-available" | "rights"], "catalog") => Named::Catalogs,
+        (["describe" | "graph" | "install" | "rights"], "channel") => Named::Channels,
+        (["install" | "rights"], "version") => Named::Versions,
+        (["uninstall"], "delete_crd") => Named::Definitions,
         (["catalog", "remove"], "name") => Named::OwnCatalogs,
         (["olmv1", "plan" | "status"] | ["olmv1", "delete" | "get" | "update", "extension"], "name") => {
             Named::Extensions
@@ -62,17 +72,17 @@ pub(super) fn named_by(command: &[&str], argument: &str) -> Option<Named> {
     })
 }
 
-/// Returns names of the cluster that the connection leads to, sorted. Empty if it does not answer in time or refuses: a shell has
-/// no place for an error.
-pub(super) fn of_cluster(named: Named, connection: &ConnectionArgs) -> Vec<String> {
-    let connection = connection.clone();
+/// Returns names of the cluster that the connection leads to, sorted. `first` is the command's first argument. Empty if the cluster
+/// does not answer in time or refuses: a shell has no place for an error.
+pub(super) fn of_cluster(named: Named, connection: &ConnectionArgs, first: &str) -> Vec<String> {
+    let (connection, first) = (connection.clone(), first.to_owned());
     let (sender, receiver) = mpsc::channel();
     // A thread, because programs that a kubeconfig names for credentials block. It ends with the process.
     thread::spawn(move || {
         if let Ok(runtime) = Builder::new_current_thread().enable_all().build() {
             let names = runtime.block_on(async {
                 let cluster = Cluster::connect(&connection).await?;
-                read(named, &cluster).await
+                read(named, &cluster, &first).await
             });
             let _ = sender.send(names);
         }
@@ -87,7 +97,7 @@ pub(super) fn of_cluster(named: Named, connection: &ConnectionArgs) -> Vec<Strin
 ///
 /// # Errors
 /// A list request fails.
-async fn read(named: Named, cluster: &Cluster) -> anyhow::Result<BTreeSet<String>> {
+async fn read(named: Named, cluster: &Cluster, first: &str) -> anyhow::Result<BTreeSet<String>> {
     let (client, namespace) = (&cluster.client, cluster.namespace.as_str());
     let mut names = match named {
         Named::Subscriptions => list_names::<Subscription>(client, namespace).await?,
@@ -96,6 +106,19 @@ async fn read(named: Named, cluster: &Cluster) -> anyhow::Result<BTreeSet<String
         Named::Namespaces => list_cluster_names::<Namespace>(client).await?,
         Named::Extensions => list_cluster_names::<ClusterExtension>(client).await?,
         Named::ClusterCatalogs => list_cluster_names::<ClusterCatalog>(client).await?,
+        Named::Definitions => list_cluster_names::<CustomResourceDefinition>(client).await?,
+        Named::Channels | Named::Versions => {
+            let packages = offered(client, Some(namespace)).await?.unwrap_or_default();
+            let own = packages.into_iter().filter(|package| package.name == first);
+            let channels = own.flat_map(|package| package.channels);
+            match named {
+                Named::Channels => channels.map(|channel| channel.name).collect(),
+                _ => channels
+                    .flat_map(|channel| channel.versions)
+                    .map(|version| version.version)
+                    .collect(),
+            }
+        }
     };
     // The shell puts a choice into the command line as it is, and authors of catalogs choose names of packages.
     names.retain(|name| is_dns1123_subdomain(name));
@@ -118,6 +141,7 @@ mod tests {
 
     use super::*;
     use crate::operators::tests::subscription;
+    use crate::packages::tests::{manifest, served};
 
     #[tokio::test(start_paused = true)]
     async fn names_are_those_of_the_namespace() {
@@ -142,15 +166,31 @@ mod tests {
             // A name that a shell could run is no choice.
             (Named::Namespaces, &["shop"]),
         ] {
-            let found: Vec<String> = read(named, &shop).await.unwrap().into_iter().collect();
+            let found: Vec<String> = read(named, &shop, "").await.unwrap().into_iter().collect();
             assert_eq!(found, expected, "{named:?}");
         }
         cluster.on_request(|request| {
             let is_global = request.namespace == "olm";
             is_global.then(|| Fault::Refuse(Refusal::new(403, "Forbidden", "it is forbidden")))
         });
-        let found = read(Named::Catalogs, &shop).await.unwrap();
+        let found = read(Named::Catalogs, &shop, "").await.unwrap();
         assert_eq!(found, BTreeSet::from(["ours".to_owned()]));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn channels_and_versions_are_those_of_the_package() {
+        let cluster = served();
+        cluster.put(manifest("etcd", "cat"));
+        let (client, _link) = cluster.connect();
+        let shop = Cluster::of(client, "shop");
+        for (named, package, expected) in [
+            (Named::Channels, "etcd", &["beta", "stable"][..]),
+            (Named::Versions, "etcd", &["1.0.0", "1.1.0", "2.0.0"]),
+            (Named::Channels, "vault", &[]),
+        ] {
+            let found: Vec<String> = read(named, &shop, package).await.unwrap().into_iter().collect();
+            assert_eq!(found, expected, "{named:?} {package}");
+        }
     }
 
     #[test]
@@ -159,6 +199,6 @@ mod tests {
             kubeconfig: Some("/no/such/kubeconfig".into()),
             ..ConnectionArgs::default()
         };
-        assert!(of_cluster(Named::Subscriptions, &connection).is_empty());
+        assert!(of_cluster(Named::Subscriptions, &connection, "").is_empty());
     }
 }

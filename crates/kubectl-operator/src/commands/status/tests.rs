@@ -2,6 +2,7 @@ use std::time::Duration;
 
 use kube::Client;
 use olm_testing::cluster::{FakeCluster, Fault, Refusal};
+use serde_json::Value;
 
 use super::*;
 use crate::operators::flat;
@@ -183,6 +184,79 @@ async fn what_failed_or_cannot_be_resolved_ends_the_watch() {
         }
         assert_watch(&cluster, ends, reason).await;
     }
+}
+
+/// Returns a condition of the Subscription about the bundle of its next version.
+fn unpacking(message: &str) -> Value {
+    json!({"status": {"conditions": [{"type": "BundleUnpacking", "status": "True", "message": message}]}})
+}
+
+/// Returns etcd.v1.0.0, which lacks a definition.
+fn lacking(owned: &Value) -> Value {
+    let mut lacks = csv("1.0.0", "Pending", "requirements not met");
+    lacks["spec"]["customresourcedefinitions"] = json!({"owned": owned});
+    lacks["status"]["requirementStatus"] = json!([{"group": "", "version": "v1", "kind": "CustomResourceDefinition",
+        "name": "disks.example.com", "status": "NotPresent", "message": "CRD is not present"}]);
+    lacks
+}
+
+const QUOTA: &str = "installing: waiting for deployment etcd; pods \"etcd-1\" is forbidden: exceeded quota: q, requested: pods=1";
+
+/// Only a user makes them pass, and they may not last: an image is being pushed, or a quota becomes free.
+#[tokio::test(start_paused = true)]
+async fn an_image_a_quota_and_a_deleted_definition_end_the_watch() {
+    let own = json!([{"name": "disks.example.com", "version": "v1", "kind": "Disk"}]);
+    for (what, csv_of, condition, ends) in [
+        ("quota", csv("1.0.0", "Installing", QUOTA), None, true),
+        ("own definition", lacking(&own), None, true),
+        ("definition of another", lacking(&json!([])), None, false),
+        (
+            "image",
+            csv("1.0.0", "Succeeded", ""),
+            Some("unpack job not completed: Reason: ErrImagePull"),
+            true,
+        ),
+        (
+            "unpacking",
+            csv("1.0.0", "Succeeded", ""),
+            Some("unpack job not completed: ContainerCreating"),
+            false,
+        ),
+    ] {
+        let cluster = cluster(2);
+        cluster.put(csv_of);
+        if let Some(message) = condition {
+            assert!(cluster.edit("Subscription", "shop", "db", &unpacking(message)));
+        }
+        assert_watch(&cluster, ends, what).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_that_ends_names_the_way_out_and_goes_on_if_it_was_taken() {
+    let cluster = cluster(2);
+    cluster.put(csv("1.0.0", "Installing", QUOTA));
+    let (client, _link) = cluster.connect();
+    let (result, _) = watched(&client, 600).await;
+    let text = result.unwrap().shortfall(&wait(600)).unwrap();
+    assert!(
+        text.starts_with("stopped waiting: ClusterServiceVersion etcd.v1.0.0: Installing, installing: ")
+            && text.contains("; to resolve: raise ResourceQuota q, "),
+        "{text}"
+    );
+    // A timeout counts before that.
+    let start = tokio::time::Instant::now();
+    let (result, _) = watched(&client, 10).await;
+    assert_eq!(result.unwrap().outcome, Outcome::Waits);
+    assert!((10..12).contains(&start.elapsed().as_secs()));
+
+    let later = cluster.clone();
+    let change = async move {
+        tokio::time::sleep(Duration::from_secs(10)).await;
+        later.put(csv("1.0.0", "Succeeded", ""));
+    };
+    let ((result, _), ()) = tokio::join!(watched(&client, 600), change);
+    assert_eq!(result.unwrap().outcome, Outcome::Done);
 }
 
 /// The started operation is done, and a warning would contradict exit code 0.

@@ -109,7 +109,8 @@ pub(super) struct App {
     seal: String,
     /// Time of the last permitted request.
     used: Cell<Instant>,
-    operators: Reads<Option<String>, Gathered>,
+    /// Operators, with a note if the namespace does not exist.
+    operators: Reads<Option<String>, (Gathered, Option<String>)>,
     operator: Reads<Key, Gathered>,
     plan: Reads<Key, Shown>,
     packages: Reads<Option<String>, Vec<Package>>,
@@ -260,10 +261,17 @@ impl App {
 
     async fn show_operators(&self, namespace: Option<&str>, word: &str) -> Result<Answer, Answer> {
         let mut frame = self.frame("Operators", namespace);
-        let read = async || gather::operators(&self.cluster.client, namespace).await;
-        let gathered = shared(&self.operators, &namespace.map(str::to_owned), &frame, read).await?;
+        let client = &self.cluster.client;
+        let read = async || {
+            let gathered = gather::operators(client, namespace).await?;
+            let missing = gather::require(client, namespace, &gathered).await.err();
+            anyhow::Ok((gathered, missing.map(|error| error.to_string())))
+        };
+        let found = shared(&self.operators, &namespace.map(str::to_owned), &frame, read).await?;
+        let (gathered, missing) = &*found;
+        frame.notes.extend(missing.clone());
         frame.notes.extend(gathered.notes());
-        Ok(Answer::html(pages::operators(&frame, &gathered, word)))
+        Ok(Answer::html(pages::operators(&frame, gathered, word)))
     }
 
     async fn show_operator(&self, namespace: &str, name: &str) -> Result<Answer, Answer> {

@@ -356,6 +356,13 @@ async fn operators_are_shown_with_what_they_wait_for() {
         ] {
             assert_eq!(browser.page(page).await.status, expected, "{page}");
         }
+        // A search also applies to the plans.
+        for (word, is_shown) in [("db", true), ("vault", false)] {
+            let text = text_of(&browser.page(&format!("operators?q={word}")).await);
+            assert_eq!(text.contains("Plans waiting for approval"), is_shown, "{text}");
+        }
+        let missing = text_of(&browser.page("operators?namespace=missing").await);
+        assert!(missing.contains("namespace missing does not exist"), "{missing}");
         assert!(cluster.log().writes.is_empty());
     })
     .await;

@@ -249,3 +249,36 @@ async fn without_the_groups_of_other_namespaces_it_is_installed_with_a_warning()
         assert_eq!(told.count(), warnings, "{code}: {:?}", found.notes);
     }
 }
+
+/// Between READY and the list of package-server are some seconds, in which a script would fail.
+#[tokio::test(start_paused = true)]
+async fn the_packages_of_a_catalog_that_just_became_ready_are_waited_for() {
+    for (state, listed_after, seconds) in [
+        ("READY", Some(4), 4..6),
+        ("READY", None, 10..12),
+        ("CONNECTING", None, 0..1),
+    ] {
+        let cluster = served();
+        cluster.put(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}}));
+        cluster.put(
+            json!({"apiVersion": "operators.coreos.com/v1alpha1", "kind": "CatalogSource",
+            "metadata": {"name": "cat", "namespace": "olm"}, "spec": {"sourceType": "grpc"},
+            "status": {"connectionState": {"lastObservedState": state}}}),
+        );
+        let (client, _link) = cluster.connect();
+        let (here, args) = (Cluster::of(client, "shop"), install_args(&["-C"]));
+        let change = async {
+            if let Some(after) = listed_after {
+                tokio::time::sleep(std::time::Duration::from_secs(after)).await;
+                cluster.put(manifest("etcd", "cat"));
+            }
+        };
+        let start = tokio::time::Instant::now();
+        let (found, ()) = tokio::join!(wanted(&here, &args), change);
+        assert_eq!(found.is_ok(), listed_after.is_some(), "{found:?}");
+        assert!(
+            seconds.contains(&start.elapsed().as_secs()),
+            "{state} {listed_after:?}"
+        );
+    }
+}

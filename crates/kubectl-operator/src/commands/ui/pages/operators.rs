@@ -15,16 +15,19 @@ use crate::terminal::{Mark, plain};
 
 pub(in super::super) fn operators(frame: &Frame<'_>, gathered: &Gathered, word: &str) -> String {
     let operators = gathered.operators();
-    let mut waiting = BTreeMap::<Key, (String, Vec<String>)>::new();
+    let (mut waiting, mut rows) = (BTreeMap::<Key, (String, Vec<String>)>::new(), Vec::new());
     for operator in &operators {
+        let row = operator.row();
+        if !is_like(&row, word) {
+            continue;
+        }
         if let Some(plan) = operator.pending_plan() {
             let key = (operator.namespace(), plan.name_any());
             let (_, names) = waiting.entry(key).or_insert_with(|| (title(plan), Vec::new()));
             names.push(operator.name());
         }
+        rows.push(row);
     }
-    let rows = operators.iter().map(|operator| operator.row());
-    let mut rows: Vec<Row> = rows.filter(|row| is_like(row, word)).collect();
     rows.sort_by_key(|row| Reverse(row.state.mark()));
     let place = frame
         .namespace

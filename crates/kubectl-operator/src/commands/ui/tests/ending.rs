@@ -129,3 +129,17 @@ async fn pages_are_identified_by_a_seal_that_is_never_sent() {
     })
     .await;
 }
+
+/// A typing error would otherwise show an empty page.
+#[tokio::test(start_paused = true)]
+async fn it_does_not_start_for_a_namespace_that_does_not_exist() {
+    let cluster = FakeCluster::new();
+    let (client, _link) = cluster.connect();
+    let shop = Cluster::of(client, "shop");
+    let error = exists(&shop).await.unwrap_err();
+    assert_eq!(error.to_string(), "namespace shop does not exist");
+    cluster.put(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}}));
+    exists(&shop).await.unwrap();
+    cluster.on_request(|_| Some(Fault::Hang));
+    exists(&shop).await.unwrap();
+}
