@@ -5,6 +5,7 @@ mod state;
 #[cfg(test)]
 pub(crate) mod tests;
 mod tree;
+mod way_out;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::iter::successors;

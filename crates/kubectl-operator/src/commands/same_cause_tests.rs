@@ -346,8 +346,8 @@ const ROWS: [Row; 34] = [
             cluster.put(waits);
         },
         "waiting for CustomResourceDefinition etcds.example.com (CRD is not present)",
-        "save the Subscription with kubectl get subscription db -n shop -o yaml, delete it and ClusterServiceVersion etcd.v1.0.0, and \
-         recreate it",
+        "save the Subscription with kubectl get subscription db -n shop -o yaml, set its spec.startingCSV to etcd.v1.0.0 there, then \
+         delete it and ClusterServiceVersion etcd.v1.0.0, and create it again",
         false,
     ),
     (
@@ -364,9 +364,16 @@ const ROWS: [Row; 34] = [
         false,
     ),
     (
-        |cluster| assert!(cluster.delete("ClusterServiceVersion", "shop", "etcd.v1.0.0")),
+        // A former `startingCSV` is older than the version that was installed.
+        |cluster| {
+            edit(
+                cluster,
+                &json!({"spec": {"startingCSV": "etcd.v0.9.0", "installPlanApproval": "Manual"}}),
+            );
+            assert!(cluster.delete("ClusterServiceVersion", "shop", "etcd.v1.0.0"));
+        },
         "its ClusterServiceVersion etcd.v1.0.0 was deleted, and OLM does not restore it",
-        "then delete and recreate it",
+        "set its spec.startingCSV to etcd.v1.0.0 there, then delete it, and create it again",
         false,
     ),
     (

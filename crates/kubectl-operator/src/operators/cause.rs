@@ -13,7 +13,7 @@ use olm_api::v1alpha1::{
     SubscriptionCondition,
 };
 
-use super::state::WayOut;
+use super::way_out::WayOut;
 use crate::preview::{name, of_plan};
 use crate::terminal::plain;
 

@@ -18,11 +18,9 @@ use super::cause::{
     Approver, catalog_problem, lacks_own_definition, message, message_or_reason, plan_cause, true_conditions,
     unsuited_group, way_out_of,
 };
+use super::way_out::WayOut;
 use super::{Operator, plan_name, version_in};
-use crate::args::shared::quoted;
-use crate::command_line::CommandLine;
-use crate::groups;
-use crate::terminal::{Mark, plain};
+use crate::terminal::Mark;
 
 /// Words of messages about a bundle whose image cannot be pulled, by catalog-operator or by the node of an unpack Job.
 const PULL_FAILURES: [&str; 3] = ["cannot pull", "ErrImagePull", "ImagePullBackOff"];
@@ -85,55 +83,6 @@ pub(crate) struct Verdict {
     pub way_out: WayOut,
 }
 
-/// What a user can do about a state.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum WayOut {
-    /// It is ready, or OLM continues by itself.
-    Wait,
-    /// Approve the InstallPlan.
-    Approve,
-    /// Approve the InstallPlan now, or wait for its upgrade policy.
-    ApproveNow,
-    /// Make the image of the bundle available.
-    PushBundle,
-    /// Change the OperatorGroup, and approve the InstallPlan then.
-    SuitGroup,
-    /// Change what does not resolve.
-    Explain,
-    /// Correct the catalog.
-    Catalogs,
-    /// Provide the requirements that this ClusterServiceVersion lacks.
-    Provide {
-        csv: String,
-        /// True if a definition of the operator itself is among them, which OLM does not restore.
-        lacks_own: bool,
-    },
-    /// Raise this ResourceQuota.
-    RaiseQuota(String),
-    /// Create the OperatorGroup that the namespace lacks.
-    CreateGroup,
-    /// Keep one OperatorGroup of the namespace.
-    KeepOneGroup,
-    /// Correct the cause; OLM tries again.
-    Correct,
-    /// Correct the cause, and delete this InstallPlan.
-    DeletePlan(String),
-    /// Correct the cause, or go back to this ClusterServiceVersion.
-    Rollback(String),
-    /// Correct the failure of the version before, given with its cause, or go back.
-    CorrectFormer(String),
-    /// Make this change of this OperatorGroup.
-    ChangeGroup { name: String, change: String },
-    /// Delete the Subscription and create it again.
-    Recreate,
-}
-
-/// Part of upstream's message that custom resources do not fit a new schema.
-const TOO_RESTRICTIVE: &str = "updated validation is too restrictive";
-/// Way out of that. The API server removes fields that the old schema lacks, so a new required one cannot be added before.
-const MISFIT_WAY_OUT: &str = "correct the custom resources (a required field that only the new version has cannot be added \
-                              before: delete them, or ask the author of the bundle for a default)";
-
 impl Verdict {
     fn new(state: State, message: impl Into<String>) -> Self {
         let way_out = match state {
@@ -179,92 +128,6 @@ impl Operator<'_> {
                 .or_else(|| self.waiting(subscription, on_its_way))
         });
         of_subscription.unwrap_or_else(|| self.of_csv(on_its_way))
-    }
-
-    /// Returns the verdict's way out as commands; `None` if waiting is all that helps, or nothing is to be done.
-    pub(crate) fn way_out(&self, verdict: &Verdict, commands: &CommandLine) -> Option<String> {
-        let (name, namespace) = (self.name(), self.namespace());
-        let suggest = |form: &str| commands.suggest(form, &[&name], Some(&namespace));
-        let flags = commands.flags(Some(&namespace));
-        Some(match &verdict.way_out {
-            WayOut::Wait => return None,
-            WayOut::Approve => suggest("approve {}"),
-            WayOut::ApproveNow => format!("wait, or approve it now: {}", suggest("approve {}")),
-            WayOut::PushBundle => "push the bundle image, correct its name in the catalog, or configure a mirror, or a pull secret in \
-                                   spec.secrets of the CatalogSource; OLM continues then"
-                .to_owned(),
-            WayOut::SuitGroup => format!(
-                "change spec.targetNamespaces of the OperatorGroup first, or install it in another namespace; then {}",
-                suggest("approve {}")
-            ),
-            WayOut::Explain => suggest("explain {}"),
-            WayOut::Catalogs => {
-                let spec = &self.subscription?.spec;
-                let add = commands.suggest("catalog add {} IMAGE", &[&spec.source], Some(&spec.source_namespace));
-                let list = commands.suggest("catalog list -o wide", &[], None);
-                format!("correct the CatalogSource, or add it again if it was deleted ({add}), and OLM continues; see {list}")
-            }
-            WayOut::RaiseQuota(quota) => format!(
-                "raise ResourceQuota {0}, or delete what uses it up, and OLM continues: kubectl edit resourcequota {0} {flags}",
-                quoted(quota)
-            ),
-            WayOut::CreateGroup => groups::create_one(&quoted(&namespace)),
-            WayOut::KeepOneGroup => groups::keep_one(&quoted(&namespace)),
-            WayOut::Provide { csv, lacks_own } => {
-                let mut provide = format!(
-                    "provide what is missing, and OLM continues; all requirements: kubectl get csv {} {flags} -o \
-                     jsonpath='{{.status.requirementStatus}}'",
-                    quoted(csv)
-                );
-                if *lacks_own {
-                    provide.push_str(&format!(
-                        "; OLM does not restore a definition of the operator itself: save the Subscription with kubectl get \
-                         subscription {} {flags} -o yaml, delete it and ClusterServiceVersion {}, and recreate it",
-                        quoted(&name),
-                        plain(csv)
-                    ));
-                }
-                match self.approvable() {
-                    Some(plan) => format!(
-                        "{provide}; or approve InstallPlan {}, if its version lacks nothing: {}",
-                        plan.name_any(),
-                        suggest("approve {}")
-                    ),
-                    None => provide,
-                }
-            }
-            WayOut::Correct => format!(
-                "correct the cause, and OLM tries again; see {}",
-                suggest("status {}")
-            ),
-            WayOut::DeletePlan(plan) => {
-                let cause = match verdict.message.contains(TOO_RESTRICTIVE) {
-                    true => MISFIT_WAY_OUT,
-                    false => "correct the cause",
-                };
-                format!(
-                    "{cause}, then delete the plan, and OLM creates another: kubectl delete installplan {} {flags}",
-                    quoted(plan)
-                )
-            }
-            WayOut::Rollback(former) => format!(
-                "correct the cause, or go back to {}: {}",
-                plain(former),
-                suggest("rollback {}")
-            ),
-            WayOut::CorrectFormer(failed) => format!(
-                "correct the failure of {}, and OLM continues, or go back: {}",
-                plain(failed),
-                suggest("rollback {}")
-            ),
-            WayOut::ChangeGroup { name: group, change } => {
-                format!("{change}: kubectl edit operatorgroup {} {flags}", quoted(group))
-            }
-            WayOut::Recreate => format!(
-                "save it with kubectl get subscription {} {flags} -o yaml, then delete and recreate it",
-                quoted(&name)
-            ),
-        })
     }
 
     /// Returns the failure that OLM reports, the first one in the order of [`condition::OBSTACLES`]. A failed ClusterServiceVersion
@@ -396,7 +259,7 @@ impl Operator<'_> {
         let status = subscription.status.as_ref();
         if let Some(csv) = self.deleted_csv() {
             let text = format!("its ClusterServiceVersion {csv} was deleted, and OLM does not restore it");
-            return Some(Verdict::new(State::Failed, text).with(WayOut::Recreate));
+            return Some(Verdict::new(State::Failed, text).with(WayOut::Recreate(csv.to_owned())));
         }
         let current = status.and_then(|status| status.current_csv.as_deref());
         if let Some(name) = current.filter(|name| !name.is_empty()) {
@@ -479,7 +342,7 @@ impl Operator<'_> {
     }
 
     /// Returns the InstallPlan that a user may approve: no hold excludes its version.
-    fn approvable(&self) -> Option<&InstallPlan> {
+    pub(super) fn approvable(&self) -> Option<&InstallPlan> {
         self.pending_plan().filter(|_| self.held_back().is_none())
     }
 

@@ -13,7 +13,7 @@ use olm_api::v1alpha1::{
 use serde::Serialize;
 
 use super::cause::{Approver, plan_cause, true_conditions};
-use super::state::WayOut;
+use super::way_out::WayOut;
 use super::{Gathered, Operator, State, Workload, plan_name};
 use crate::command_line::CommandLine;
 use crate::preview::{diff, of_plan};
@@ -258,7 +258,7 @@ impl Gathered {
                     | WayOut::ChangeGroup { .. }
                     | WayOut::PushBundle
                     | WayOut::SuitGroup
-                    | WayOut::Recreate
+                    | WayOut::Recreate(_)
             )
         });
         let state = match (verdict_state.as_str(), operator.row().installed_version.as_str()) {

@@ -157,7 +157,7 @@ fn state_text(problem: &Problem, subscription: &Subscription, next: Option<&str>
     if was_deleted(problem, subscription) {
         return format!(
             "{installed_csv}, which it has, was deleted, and OLM does not restore it; delete and recreate the subscription \
-             (kubectl delete subscription {} -n {})",
+             with {installed_csv} in spec.startingCSV (kubectl delete subscription {} -n {})",
             subscription.name, problem.namespace
         );
     }

@@ -108,8 +108,8 @@ fn a_deleted_csv_is_reported_as_not_coming_back() {
     let text = explain(&question, Some("db")).unwrap().to_string();
     assert_eq!(
         text,
-        "db: etcd.v1.0.0, which it has, was deleted, and OLM does not restore it; delete and recreate the subscription (kubectl \
-         delete subscription db -n shop)\n"
+        "db: etcd.v1.0.0, which it has, was deleted, and OLM does not restore it; delete and recreate the subscription with \
+         etcd.v1.0.0 in spec.startingCSV (kubectl delete subscription db -n shop)\n"
     );
 }
 
