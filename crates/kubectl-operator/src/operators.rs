@@ -1,6 +1,7 @@
 //! The operators of a namespace and their state. Pure: values in, rows and trees out.
 
 mod cause;
+mod policy;
 mod state;
 #[cfg(test)]
 pub(crate) mod tests;

@@ -122,8 +122,6 @@ pub(super) async fn approve(
         let mut shown = Shown::of(plan, names, doubts);
         let mut of_plan = subscriptions.iter();
         shown.refusal = of_plan.find_map(|subscription| refusal(cluster, plan, subscription));
-        // Pages show a plan that cannot be approved.
-        shown.doubts.extend(shown.refusal.clone());
         shown.doubts.extend(misfits(client, namespace, plan).await);
         anyhow::Ok(shown)
     };

@@ -246,19 +246,9 @@ impl Gathered {
         let may_skip = operator.may_skip(&verdict);
         // The nodes below name the other ways out.
         let way_out = way_out.filter(|_| {
-            matches!(
+            !matches!(
                 verdict.way_out,
-                WayOut::DeletePlan(_)
-                    | WayOut::Provide { .. }
-                    | WayOut::RaiseQuota(_)
-                    | WayOut::CreateGroup
-                    | WayOut::KeepOneGroup
-                    | WayOut::Rollback(_)
-                    | WayOut::CorrectFormer(_)
-                    | WayOut::ChangeGroup { .. }
-                    | WayOut::PushBundle
-                    | WayOut::SuitGroup
-                    | WayOut::Recreate(_)
+                WayOut::Approve | WayOut::ApproveNow | WayOut::Explain | WayOut::Catalogs | WayOut::Correct
             )
         });
         let state = match (verdict_state.as_str(), operator.row().installed_version.as_str()) {
@@ -279,13 +269,14 @@ impl Gathered {
                 && found.reason.as_deref() == Some(condition::subscription::ERROR_PREVENTED_RESOLUTION)
                 && !message.contains(" operatorGroups, expected 1")
         });
-        node.is_stuck =
-            verdict_state == State::Failed || verdict_state == State::Unresolved && !is_retried || may_skip;
+        node.is_stuck = matches!(verdict_state, State::Failed | State::InvalidPolicy)
+            || verdict_state == State::Unresolved && !is_retried
+            || may_skip;
         let status = subscription.status.as_ref();
         if let Some(name) = status.and_then(plan_name) {
             node.objects.push(match operator.plan {
                 Some(plan) => {
-                    let mut plan = plan_node(plan, subscription, commands);
+                    let mut plan = plan_node(plan, subscription, operator.held_back(), commands);
                     if matches!(verdict_state, State::Pinned | State::Held) {
                         // It waits as the user wants it to.
                         plan.mark = Mark::Fine;
@@ -308,7 +299,9 @@ impl Gathered {
             let see = commands.suggest("catalog list -o wide", &[], Some(&namespace));
             let (mark, why) = match verdict_state {
                 // The operator runs despite it.
-                State::Ready | State::Held | State::Pinned => (Mark::Fine, "so there are no upgrades"),
+                State::Ready | State::Held | State::Pinned | State::InvalidPolicy => {
+                    (Mark::Fine, "so there are no upgrades")
+                }
                 _ => (Mark::Waits, "waiting for its server"),
             };
             let mut catalog =
@@ -375,8 +368,13 @@ pub(crate) fn deployments(csv: &ClusterServiceVersion) -> impl Iterator<Item = &
     deployments.map(|deployment| deployment.name.as_str())
 }
 
-/// Returns the node of the InstallPlan of a Subscription.
-fn plan_node(plan: &InstallPlan, subscription: &Subscription, commands: &CommandLine) -> Node {
+/// Returns the node of the InstallPlan of a Subscription. `held_back` is the hold that excludes its version.
+fn plan_node(
+    plan: &InstallPlan,
+    subscription: &Subscription,
+    held_back: Option<String>,
+    commands: &CommandLine,
+) -> Node {
     let (phase, name) = (plan.phase(), plan.name_any());
     let mark = match phase {
         InstallPlanPhase::Complete => Mark::Fine,
@@ -391,10 +389,15 @@ fn plan_node(plan: &InstallPlan, subscription: &Subscription, commands: &Command
     };
     if let Some(approver) = approval {
         let namespace = subscription.namespace();
-        let approve = commands.suggest("approve {}", &[&name], namespace.as_deref());
-        message = match approver {
-            Approver::User => format!("{message}, see {approve}"),
-            Approver::Policy => format!("{message}; to approve it now, see {approve}"),
+        let suggest = |form: &str, name: &str| commands.suggest(form, &[name], namespace.as_deref());
+        let approve = suggest("approve {}", &name);
+        message = match (held_back, approver) {
+            (Some(held), _) => format!(
+                "its version is excluded, as the Subscription is {held}; to allow it, see {}",
+                suggest("unhold {}", &subscription.name_any())
+            ),
+            (None, Approver::User) => format!("{message}, see {approve}"),
+            (None, Approver::Policy) => format!("{message}; to approve it now, see {approve}"),
         };
     }
     let mut node = Node::new("InstallPlan", &name, mark, state).with(message);

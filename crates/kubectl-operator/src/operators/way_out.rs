@@ -17,6 +17,10 @@ pub(crate) enum WayOut {
     Approve,
     /// Approve the InstallPlan now, or wait for its upgrade policy.
     ApproveNow,
+    /// Correct the invalid annotations about upgrades.
+    CorrectPolicy,
+    /// Change the hold, which excludes the installed version, or go back to a version within it.
+    MoveHold,
     /// Make the image of the bundle available.
     PushBundle,
     /// Change the OperatorGroup, and approve the InstallPlan then.
@@ -78,6 +82,8 @@ impl Operator<'_> {
             WayOut::Wait => return None,
             WayOut::Approve => suggest("approve {}"),
             WayOut::ApproveNow => format!("wait, or approve it now: {}", suggest("approve {}")),
+            WayOut::CorrectPolicy => self.corrections(commands),
+            WayOut::MoveHold => self.hold_moves(commands),
             WayOut::PushBundle => "push the bundle image, correct its name in the catalog, or configure a mirror, or a pull secret in \
                                    spec.secrets of the CatalogSource; OLM continues then"
                 .to_owned(),

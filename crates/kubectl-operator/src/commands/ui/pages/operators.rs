@@ -17,7 +17,7 @@ pub(in super::super) fn operators(frame: &Frame<'_>, gathered: &Gathered, word: 
     let operators = gathered.operators();
     let mut waiting = BTreeMap::<Key, (String, Vec<String>)>::new();
     for operator in &operators {
-        if let Some(plan) = operator.pending_plan() {
+        if let Some(plan) = operator.approvable() {
             let key = (operator.namespace(), plan.name_any());
             let (_, names) = waiting.entry(key).or_insert_with(|| (title(plan), Vec::new()));
             names.push(operator.name());
@@ -106,7 +106,7 @@ pub(in super::super) fn operator(frame: &Frame<'_>, gathered: &Gathered, name: &
     let place = [("namespace", namespace.as_str()), ("name", name)];
     let commands = frame.commands;
     let command = |form: &str| commands.offered(form, &[name], Some(&namespace));
-    let plan = operator.pending_plan();
+    let plan = operator.approvable();
     // The button below approves the plan.
     let way_out = operator
         .way_out(&operator.verdict(), commands)
