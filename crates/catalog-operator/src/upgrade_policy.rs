@@ -13,7 +13,7 @@ use kube::ResourceExt;
 use olm_api::labels;
 use olm_api::v1alpha1::{InstallPlan, Subscription};
 use olm_resolver::explain::cut;
-use olm_resolver::policy::{Demand, POLICIES, invalid};
+use olm_resolver::policy::{Demand, POLICIES, WAITS_FOR_CORRECTION, invalid};
 
 /// Bytes of an annotation's value that messages show.
 const SHOWN: usize = 80;
@@ -183,7 +183,7 @@ impl UpgradePolicy {
                 }
                 format!("{csv} is outside the held range")
             }
-            Err(error) => format!("the annotation is invalid ({error})"),
+            Err(error) => format!("{WAITS_FOR_CORRECTION} ({error})"),
         };
         let Rule { key, value, .. } = rule;
         let subscription = &self.subscription;

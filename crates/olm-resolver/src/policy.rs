@@ -14,6 +14,8 @@ use self::window::Window;
 use crate::explain::cut;
 use crate::hold::parse_range;
 
+/// Beginning of the reason why an InstallPlan waits for an invalid annotation, which does not end by itself.
+pub const WAITS_FOR_CORRECTION: &str = "the annotation is invalid";
 /// Maximum bytes of an annotation's value in a message.
 const SHOWN: usize = 80;
 

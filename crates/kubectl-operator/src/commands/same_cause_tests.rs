@@ -69,7 +69,7 @@ fn annotate(cluster: &FakeCluster, key: &str, value: &str) {
     edit(cluster, &json!({"metadata": {"annotations": {key: value}}}));
 }
 
-const ROWS: [Row; 39] = [
+const ROWS: [Row; 40] = [
     (|_| {}, "", "", true),
     (
         |cluster| put_condition(cluster, "CatalogSourcesUnhealthy", "olm/cat does not answer"),
@@ -413,6 +413,16 @@ const ROWS: [Row; 39] = [
         },
         "; no other version is installed until it is corrected; InstallPlan install-1 for etcd.v2.0.0 waits for approval",
         "set a valid range, for example: kubectl operator hold db --range '<2.0.0' -n shop",
+        false,
+    ),
+    (
+        |cluster| {
+            put_plan(cluster, "RequiresApproval", |plan| {
+                plan["metadata"]["annotations"] = json!({UPGRADE_WAITS: "the annotation is invalid (it is empty): that of Subscription other"});
+            });
+        },
+        "the annotation is invalid (it is empty): that of Subscription other",
+        "correct that annotation, or approve the InstallPlan now: kubectl operator approve db -n shop",
         false,
     ),
     (

@@ -1,7 +1,9 @@
 //! Annotations of a Subscription about its upgrades: invalid ones, and a hold that excludes the installed version.
 
 use go_compat::semver::Version;
+use kube::ResourceExt as _;
 use olm_api::labels::UPGRADE_HOLD;
+use olm_api::v1alpha1::ClusterServiceVersionPhase as Phase;
 use olm_resolver::hold::parse_range;
 use olm_resolver::policy::{Invalid, invalid};
 
@@ -66,13 +68,12 @@ impl Operator<'_> {
         }
     }
 
-    /// Returns the installed version if it is known to be outside a valid range.
+    /// Returns the installed version if it runs and is known to be outside a valid range.
     pub(crate) fn installed_outside(&self, range: &str) -> Option<Version> {
-        let spec = &self.installed?.spec;
-        let name = self.status()?.installed_csv.as_deref().unwrap_or_default();
-        let stated = spec.version.as_deref();
+        let csv = self.installed.filter(|csv| *csv.phase() == Phase::Succeeded)?;
+        let stated = csv.spec.version.as_deref();
         let stated = stated.and_then(|stated| Version::parse_tolerant(stated).ok());
-        let version = stated.or_else(|| version_in(name))?;
+        let version = stated.or_else(|| version_in(&csv.name_any()))?;
         let is_outside = parse_range(range).is_ok_and(|range| !range.contains(&version));
         is_outside.then_some(version)
     }

@@ -1,6 +1,7 @@
 //! What a user can do about the state of an operator, as text with commands.
 
 use kube::ResourceExt as _;
+use olm_resolver::policy::WAITS_FOR_CORRECTION;
 
 use super::{Operator, Verdict};
 use crate::args::shared::quoted;
@@ -81,6 +82,11 @@ impl Operator<'_> {
         Some(match &verdict.way_out {
             WayOut::Wait => return None,
             WayOut::Approve => suggest("approve {}"),
+            // It may be an annotation of another Subscription.
+            WayOut::ApproveNow if verdict.message.contains(WAITS_FOR_CORRECTION) => format!(
+                "correct that annotation, or approve the InstallPlan now: {}",
+                suggest("approve {}")
+            ),
             WayOut::ApproveNow => format!("wait, or approve it now: {}", suggest("approve {}")),
             WayOut::CorrectPolicy => self.corrections(commands),
             WayOut::MoveHold => self.hold_moves(commands),

@@ -283,7 +283,8 @@ impl App {
     async fn show_plan(&self, namespace: &str, name: &str) -> Result<Answer, Answer> {
         // It is not kept: the page has the button only as long as no hold excludes the plan.
         let shown = self.look(namespace, name).await;
-        let unread = |error: anyhow::Error| Answer::unread(&self.frame(name, Some(namespace)), &format!("{error:#}"));
+        let unread =
+            |error: anyhow::Error| Answer::unread(&self.frame(name, Some(namespace)), &format!("{error:#}"));
         let shown = shown.map_err(unread)?;
         let title = preview::title(&shown.operators, shown.preview.as_ref());
         let frame = self.frame(title.as_deref().unwrap_or(name), Some(namespace));
