@@ -138,11 +138,15 @@ fn found<'a>(
 
 #[cfg(test)]
 mod tests {
+    use olm_resolver::plan::{Question, Waiting};
     use olm_testing::cluster::FakeCluster;
 
     use super::*;
-    use crate::operators::State;
+    use crate::command_line::CommandLine;
+    use crate::commands::plan::note_plans;
     use crate::operators::tests::{csv, plan, subscription};
+    use crate::operators::{State, lines};
+    use crate::terminal::Colours;
 
     fn cluster() -> FakeCluster {
         let cluster = FakeCluster::new();
@@ -243,7 +247,7 @@ mod tests {
             "the installed version 1.0.0 is outside the hold: held within >2.0.0 by annotation {UPGRADE_HOLD}"
         );
         assert_eq!(verdict.message, text);
-        let suggested = operators[0].way_out(&verdict, &crate::command_line::CommandLine::default());
+        let suggested = operators[0].way_out(&verdict, &CommandLine::default());
         assert_eq!(suggested.as_deref(), Some(way_out));
     }
 
@@ -270,7 +274,23 @@ mod tests {
                 true => State::Held,
                 false => State::RequiresApproval,
             };
-            assert_eq!(gathered.operators()[0].verdict().state, state, "{range:?}");
+            let operators = gathered.operators();
+            assert_eq!(operators[0].verdict().state, state, "{range:?}");
+            // Neither the tree nor `plan` advises to approve what `approve` refuses.
+            let tree = gathered.tree(&operators[0], &CommandLine::default());
+            let text = lines(&[tree], Colours(false)).join("\n");
+            assert_eq!(text.contains("kubectl operator approve"), !is_outside, "{text}");
+            assert_eq!(text.contains("kubectl operator unhold db"), is_outside, "{text}");
+            let waiting = Waiting {
+                subscription: "db".to_owned(),
+                ..Waiting::default()
+            };
+            let mut question = Question {
+                waiting: vec![waiting],
+                ..Question::default()
+            };
+            note_plans(&mut question, &gathered);
+            assert_eq!(question.waiting[0].hold.is_some(), is_outside, "{range:?}");
         }
     }
 
