@@ -4,32 +4,22 @@
 //! An invalid value counts as the strictest one: nothing is approved without a user.
 
 pub(crate) mod reconciler;
-mod window;
 
 use std::collections::BTreeSet;
 
-use go_compat::semver::{Range, Version};
+use go_compat::semver::Version;
 use jiff::Timestamp;
 use kube::ResourceExt;
 use olm_api::labels;
 use olm_api::v1alpha1::{InstallPlan, Subscription};
 use olm_resolver::explain::cut;
-use olm_resolver::hold::parse_range;
-
-use self::window::Window;
+use olm_resolver::policy::{Demand, POLICIES, WAITS_FOR_CORRECTION, invalid};
 
 /// Bytes of an annotation's value that messages show.
 const SHOWN: usize = 80;
 
 /// Maximum bytes of an annotation that are kept: enough to detect that it is too long.
 pub(crate) const MAX_KEPT: usize = 512;
-
-/// Annotations of a Subscription that are a policy. `upgrade-hold` is none: the resolver applies it, for every approver.
-const POLICIES: [&str; 3] = [
-    labels::UPGRADE_APPROVE,
-    labels::UPGRADE_STOP_AFTER_FAILURE,
-    labels::UPGRADE_WINDOW,
-];
 
 /// Returns true for annotations about upgrades.
 pub(crate) fn is_about_upgrades(key: &str) -> bool {
@@ -61,43 +51,18 @@ pub(crate) fn stopped(plan: &InstallPlan) -> BTreeSet<String> {
 
 /// Returns what is wrong with the annotations of a Subscription, for its events.
 pub(crate) fn problems(subscription: &Subscription) -> Vec<String> {
-    let annotations = subscription.annotations();
-    let policies = POLICIES.iter().filter_map(|&key| {
-        let text = annotations.get(key)?;
-        if !subscription.spec.is_manual() {
-            return Some(format!(
-                "annotation {key} has no effect: upgrade policies need installPlanApproval: Manual"
-            ));
-        }
-        Some(invalid(key, text, &Demand::read(key, text).err()?))
+    let is_manual = subscription.spec.is_manual();
+    let without_effect = POLICIES.iter().filter(|key| {
+        let annotations = subscription.annotations();
+        !is_manual && annotations.contains_key(**key)
     });
-    let hold = annotations.get(labels::UPGRADE_HOLD);
-    let hold = hold.and_then(|text| Some(invalid(labels::UPGRADE_HOLD, text, &parse_range(text).err()?)));
-    policies.chain(hold).collect()
-}
-
-fn invalid(key: &str, text: &str, error: &str) -> String {
-    let value = cut(text, SHOWN);
-    let effect = match key {
-        labels::UPGRADE_HOLD => "no other version is installed until it is corrected",
-        _ => "upgrades wait for approval",
-    };
-    format!("invalid annotation {key}: {value:?}: {error}; {effect}")
-}
-
-/// Requirement of one annotation.
-#[derive(Debug, Clone)]
-enum Demand {
-    /// Only upgrades that leave the major version, and the minor one if `minor` is false, as they are.
-    AtMost {
-        minor: bool,
-    },
-    Window(Window),
-    NoFailure,
-    /// Only versions that the resolver may choose, too: a plan may be older than the hold.
-    Within(Range),
-    /// It asks for nothing.
-    Nothing,
+    let without_effect = without_effect.map(|key| {
+        format!("annotation {key} has no effect: upgrade policies need installPlanApproval: Manual")
+    });
+    let invalid = invalid(subscription).into_iter();
+    let invalid = invalid.filter(|found| is_manual || found.key == labels::UPGRADE_HOLD);
+    let invalid = invalid.map(|found| found.to_string());
+    without_effect.chain(invalid).collect()
 }
 
 /// One annotation.
@@ -218,7 +183,7 @@ impl UpgradePolicy {
                 }
                 format!("{csv} is outside the held range")
             }
-            Err(error) => format!("the annotation is invalid ({error})"),
+            Err(error) => format!("{WAITS_FOR_CORRECTION} ({error})"),
         };
         let Rule { key, value, .. } = rule;
         let subscription = &self.subscription;
@@ -226,26 +191,6 @@ impl UpgradePolicy {
             text: format!("{what}: annotation {key}: {value:?} of Subscription {subscription}"),
             until,
         })
-    }
-}
-
-impl Demand {
-    fn read(key: &str, text: &str) -> Result<Self, String> {
-        match key {
-            labels::UPGRADE_APPROVE => match text {
-                "patch" => Ok(Self::AtMost { minor: false }),
-                "minor" => Ok(Self::AtMost { minor: true }),
-                "all" => Ok(Self::Nothing),
-                _ => Err("expected patch, minor or all".to_owned()),
-            },
-            labels::UPGRADE_WINDOW => Window::parse(text).map(Self::Window),
-            labels::UPGRADE_HOLD => parse_range(text).map(Self::Within),
-            _ => match text {
-                labels::TRUE => Ok(Self::NoFailure),
-                "false" => Ok(Self::Nothing),
-                _ => Err("expected true or false".to_owned()),
-            },
-        }
     }
 }
 

@@ -2,6 +2,7 @@
 
 mod cause;
 mod kinds;
+mod policy;
 mod state;
 #[cfg(test)]
 pub(crate) mod tests;

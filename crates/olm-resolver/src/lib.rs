@@ -25,6 +25,7 @@ pub mod installed;
 pub mod objects;
 mod one_line;
 pub mod plan;
+pub mod policy;
 pub mod predicate;
 pub mod problem;
 pub mod requirement;

@@ -96,11 +96,11 @@ impl Objects {
     /// # Errors
     /// The fault, by object and field.
     pub fn add(&mut self, document: Document) -> Result<(), ObjectsError> {
-        self.put(document, true)
+        self.put(document, true, false)
     }
 
-    /// Adds all objects of `others`, as if they were applied to these. Replaced objects get no remark, unless
-    /// `others` itself has the object twice.
+    /// Adds all objects of `others`, as if they were applied to these: annotations and labels that the user's file does not name stay,
+    /// and so do statuses. Replaced objects get no remark, unless `others` itself has the object twice.
     ///
     /// # Errors
     /// The fault, by object and field.
@@ -108,13 +108,18 @@ impl Objects {
         let mut applied = BTreeSet::new();
         for document in others {
             let is_repeated = !applied.insert(describe(&document.object));
-            self.put(document, is_repeated)?;
+            self.put(document, is_repeated, true)?;
         }
         Ok(())
     }
 
-    /// Adds an object. A replaced one gets a remark if `remarks_replaced`.
-    fn put(&mut self, document: Document, remarks_replaced: bool) -> Result<(), ObjectsError> {
+    /// Adds an object. A replaced one gets a remark if `remarks_replaced`, and what an apply leaves of it stays if `is_applied`.
+    fn put(
+        &mut self,
+        document: Document,
+        remarks_replaced: bool,
+        is_applied: bool,
+    ) -> Result<(), ObjectsError> {
         let Document { object, origin } = document;
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let kind = text(&object["kind"]);
@@ -157,11 +162,26 @@ impl Objects {
                 check_subscription(&object)?;
                 let subscription: Subscription = decode(object)?;
                 self.remarks.extend(remarks::of_subscription(&subscription));
-                replace(&mut self.subscriptions, subscription)
+                replace(&mut self.subscriptions, subscription, |present, new| {
+                    if is_applied {
+                        as_applied(present, new);
+                        new.status = new.status.take().or_else(|| present.status.clone());
+                    }
+                })
             }
-            "ClusterServiceVersion" => replace(&mut self.csvs, decode(object)?),
-            "OperatorGroup" => replace(&mut self.groups, decode(object)?),
-            "CatalogSource" => replace(&mut self.sources, decode(object)?),
+            "ClusterServiceVersion" => replace(&mut self.csvs, decode(object)?, |present, new| {
+                if is_applied {
+                    as_applied(present, new);
+                    new.status = new.status.take().or_else(|| present.status.clone());
+                }
+            }),
+            // The status of the present group has its old targets.
+            "OperatorGroup" => replace(&mut self.groups, decode(object)?, |present, new| {
+                if is_applied {
+                    as_applied(present, new);
+                }
+            }),
+            "CatalogSource" => replace(&mut self.sources, decode(object)?, |_, _| {}),
             _ => {
                 self.ignored.insert(kind);
                 false
@@ -357,8 +377,9 @@ impl Objects {
     }
 }
 
-/// Adds an object, or puts it in the place of the one of its name. Returns whether there was one.
-fn replace<K: ResourceExt>(known: &mut Vec<K>, object: K) -> bool {
+/// Adds an object, or puts it in the place of the one of its name after `keep` has copied what stays of that one. Returns whether
+/// there was one.
+fn replace<K: ResourceExt>(known: &mut Vec<K>, mut object: K, keep: impl FnOnce(&K, &mut K)) -> bool {
     let namespace = namespace_of(&object);
     let is_it = |other: &K| {
         let other = other.meta();
@@ -367,10 +388,35 @@ fn replace<K: ResourceExt>(known: &mut Vec<K>, object: K) -> bool {
     };
     let place = known.iter().position(is_it);
     match place {
-        Some(place) => known[place] = object,
+        Some(place) => {
+            keep(&known[place], &mut object);
+            known[place] = object;
+        }
         None => known.push(object),
     }
     place.is_some()
+}
+
+/// Copies the annotations and labels of the present object that `kubectl apply` leaves as they are: those that neither the new
+/// object names nor the last apply had named.
+fn as_applied<K: ResourceExt>(present: &K, new: &mut K) {
+    let record = present.annotations().get(labels::LAST_APPLIED_CONFIGURATION);
+    let record: Value = record
+        .and_then(|text| serde_json::from_str(text).ok())
+        .unwrap_or_default();
+    let is_removed = |field: &str, key: &str| record["metadata"][field].get(key).is_some();
+    for (key, value) in present.annotations() {
+        if !is_removed("annotations", key) {
+            let annotations = new.annotations_mut();
+            annotations.entry(key.clone()).or_insert_with(|| value.clone());
+        }
+    }
+    for (key, value) in present.labels() {
+        if !is_removed("labels", key) {
+            let labels = new.labels_mut();
+            labels.entry(key.clone()).or_insert_with(|| value.clone());
+        }
+    }
 }
 
 fn decode<T: DeserializeOwned>(object: Value) -> Result<T, ObjectsError> {

@@ -126,8 +126,6 @@ pub(super) async fn approve(
         let operators = gathered.operators();
         let mut of_plan = subscriptions.iter();
         shown.refusal = of_plan.find_map(|subscription| refusal(cluster, plan, subscription, &operators));
-        // Pages show a plan that cannot be approved.
-        shown.doubts.extend(shown.refusal.clone());
         let misfits = Box::pin(checks::misfits(client, namespace, plan)).await;
         shown.misfit = misfits.certain.first().cloned();
         shown

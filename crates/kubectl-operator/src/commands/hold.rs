@@ -23,11 +23,9 @@ const EXAMPLES: &str = "'=1.2.0', '<2.0.0', '>=1.2.0 <2.0.0', '!1.3.0'";
 /// There is no such Subscription, the range is invalid, or a request to the API server fails.
 pub(crate) async fn hold(args: &HoldArgs) -> anyhow::Result<Verdict> {
     let cluster = Cluster::connect(&args.connection).await?;
-    let (text, warning) = held(&cluster, &args.name, args.range.as_deref()).await?;
+    let (text, warnings) = held(&cluster, &args.name, args.range.as_deref()).await?;
     printer::data(&format!("{text}\n"))?;
-    if let Some(warning) = warning {
-        printer::warning(&warning);
-    }
+    warnings.iter().for_each(|warning| printer::warning(warning));
     Ok(Verdict::Fine)
 }
 
@@ -41,13 +39,9 @@ pub(crate) async fn unhold(args: &UnholdArgs) -> anyhow::Result<Verdict> {
     Ok(Verdict::Fine)
 }
 
-/// Sets the range, by default to the version that has succeeded last. Returns what was changed, and a warning about what the hold
-/// does not prevent.
-async fn held(
-    cluster: &Cluster,
-    name: &str,
-    range: Option<&str>,
-) -> anyhow::Result<(String, Option<String>)> {
+/// Sets the range, by default to the version that has succeeded last. Returns what was changed, and warnings about what the hold does
+/// not prevent.
+async fn held(cluster: &Cluster, name: &str, range: Option<&str>) -> anyhow::Result<(String, Vec<String>)> {
     let gathered = gather::existing(&cluster.client, Some(&cluster.namespace)).await?;
     let (operator, subscription) = found(&gathered, cluster, name)?;
     let name = operator.name();
@@ -81,6 +75,12 @@ async fn held(
         set(cluster, subscription, Some(&range)).await?;
     }
     let (pending, namespace) = (operator.pending_plan(), Some(cluster.namespace.as_str()));
+    let outside = operator.installed_outside(&range).map(|version| {
+        format!(
+            "the installed version {version} is outside {range}, and a hold does not change it: {}",
+            operator.hold_moves(&cluster.commands)
+        )
+    });
     let warning = match operator.pending_outside(&range).map(|plan| plan.name_any()) {
         Some(plan) => Some(format!(
             "InstallPlan {plan} for {} waits for approval, and a hold does not withdraw it: do not approve it, or delete it with \
@@ -110,7 +110,8 @@ async fn held(
         }),
     };
     let subject = format!("Subscription {}/{name}", cluster.namespace);
-    Ok((format!("{subject} is held within {range}{was}"), warning))
+    let warnings = outside.into_iter().chain(warning).collect();
+    Ok((format!("{subject} is held within {range}{was}"), warnings))
 }
 
 /// Removes the range, and returns what was changed.
@@ -148,11 +149,15 @@ fn found<'a>(
 
 #[cfg(test)]
 mod tests {
+    use olm_resolver::plan::{Question, Waiting};
     use olm_testing::cluster::FakeCluster;
 
     use super::*;
-    use crate::operators::State;
+    use crate::command_line::CommandLine;
+    use crate::commands::plan::note_plans;
     use crate::operators::tests::{csv, plan, subscription};
+    use crate::operators::{State, lines};
+    use crate::terminal::Colours;
 
     fn cluster() -> FakeCluster {
         let cluster = FakeCluster::new();
@@ -183,7 +188,7 @@ mod tests {
         assert_eq!(state().await.0, State::Ready);
         let first = held(&cluster, "db", None).await.unwrap();
         assert_eq!(first.0, "Subscription shop/db is held within =1.0.0");
-        assert_eq!(first.1, None);
+        assert!(first.1.is_empty(), "{first:?}");
         assert_eq!(range_of(&fake).as_deref(), Some("=1.0.0"));
         let text = format!("held within =1.0.0 by annotation {UPGRADE_HOLD}");
         assert_eq!(state().await, (State::Held, text));
@@ -240,6 +245,32 @@ mod tests {
         assert!(fake.log().writes.is_empty());
     }
 
+    /// OLM leaves it as it is, so the range may be a mistake.
+    #[tokio::test(start_paused = true)]
+    async fn an_installed_version_outside_the_range_is_reported() {
+        let fake = cluster();
+        let (client, _link) = fake.connect();
+        let changed = held(&Cluster::of(client.clone(), "shop"), "db", Some(">2.0.0"))
+            .await
+            .unwrap();
+        let way_out = "to stay at the installed version use `kubectl operator hold db -n shop`, to allow all versions `kubectl operator \
+                       unhold db -n shop`, to go back to a version within the range `kubectl operator rollback db --to VERSION -n shop`";
+        let expected = format!(
+            "the installed version 1.0.0 is outside >2.0.0, and a hold does not change it: {way_out}"
+        );
+        assert_eq!(changed.1, [expected]);
+        let gathered = gather::operators(&client, Some("shop")).await.unwrap();
+        let operators = gathered.operators();
+        let verdict = operators[0].verdict();
+        assert_eq!(verdict.state, State::Held);
+        let text = format!(
+            "the installed version 1.0.0 is outside the hold: held within >2.0.0 by annotation {UPGRADE_HOLD}"
+        );
+        assert_eq!(verdict.message, text);
+        let suggested = operators[0].way_out(&verdict, &CommandLine::default());
+        assert_eq!(suggested.as_deref(), Some(way_out));
+    }
+
     /// The plan was made before the hold, and OLM keeps it.
     #[tokio::test(start_paused = true)]
     async fn a_plan_that_waits_is_named_if_the_hold_excludes_it() {
@@ -250,19 +281,36 @@ mod tests {
             fake.put(subscription("db", &status));
             fake.put(plan("install-1", "RequiresApproval", false));
             let (client, _link) = fake.connect();
-            let warning = held(&Cluster::of(client.clone(), "shop"), "db", range)
+            let warnings = held(&Cluster::of(client.clone(), "shop"), "db", range)
                 .await
                 .unwrap()
                 .1;
             let expected = "InstallPlan install-1 for etcd.v2.0.0 waits for approval, and a hold does not withdraw it: do not \
                 approve it, or delete it with `kubectl delete installplan install-1 -n shop`";
-            assert_eq!(warning.as_deref(), is_outside.then_some(expected), "{range:?}");
+            let expected: Vec<&str> = is_outside.then_some(expected).into_iter().collect();
+            assert_eq!(warnings, expected, "{range:?}");
             let gathered = gather::operators(&client, Some("shop")).await.unwrap();
             let state = match is_outside {
                 true => State::Held,
                 false => State::RequiresApproval,
             };
-            assert_eq!(gathered.operators()[0].verdict().state, state, "{range:?}");
+            let operators = gathered.operators();
+            assert_eq!(operators[0].verdict().state, state, "{range:?}");
+            // Neither the tree nor `plan` advises to approve what `approve` refuses.
+            let tree = gathered.tree(&operators[0], &CommandLine::default());
+            let text = lines(&[tree], Colours(false)).join("\n");
+            assert_eq!(text.contains("kubectl operator approve"), !is_outside, "{text}");
+            assert_eq!(text.contains("kubectl operator unhold db"), is_outside, "{text}");
+            let waiting = Waiting {
+                subscription: "db".to_owned(),
+                ..Waiting::default()
+            };
+            let mut question = Question {
+                waiting: vec![waiting],
+                ..Question::default()
+            };
+            note_plans(&mut question, &gathered);
+            assert_eq!(question.waiting[0].hold.is_some(), is_outside, "{range:?}");
         }
     }
 
@@ -277,7 +325,9 @@ mod tests {
         let (client, _link) = fake.connect();
         let changed = held(&Cluster::of(client, "shop"), "db", None).await.unwrap();
         assert_eq!(changed.0, "Subscription shop/db is held within =1.0.0");
-        let warning = changed.1.unwrap();
+        let [warning] = &changed.1[..] else {
+            panic!("{changed:?}");
+        };
         assert!(
             warning.starts_with("etcd.v2.0.0 is already being installed")
                 && warning.ends_with("`kubectl operator rollback db -n shop`"),
@@ -315,11 +365,11 @@ mod tests {
         let (client, _link) = fake.connect();
         let changed = held(&Cluster::of(client, "shop"), "db", None).await.unwrap();
         assert_eq!(
-            changed.1.as_deref(),
-            Some(
+            changed.1,
+            [
                 "etcd.v2.0.0 is already being installed, and a hold does not stop that; to stop it delete the plan with `kubectl \
                  delete installplan install-1 -n shop`"
-            )
+            ]
         );
     }
 }

@@ -190,11 +190,16 @@ async fn ask_cluster(args: &PlanArgs) -> anyhow::Result<Asked> {
     })
 }
 
-/// Notes which InstallPlans are approved, and leaves out those that failed, which are in [`failures`]. One that was not read may
-/// still require approval.
+/// Notes which InstallPlans are approved or excluded by a hold, and leaves out those that failed, which are in [`failures`]. One
+/// that was not read may still require approval.
 pub(super) fn note_plans(question: &mut Question, gathered: &Gathered) {
     let namespace = &question.problem.namespace;
+    let operators = gathered.operators();
     question.waiting.retain_mut(|waiting| {
+        let mut own = operators.iter();
+        let own =
+            own.find(|operator| operator.subscription.is_some() && operator.name() == waiting.subscription);
+        waiting.hold = own.and_then(|own| own.held_back());
         let name = waiting.install_plan.clone().unwrap_or_default();
         let plan = gathered.plans.get(&(namespace.clone(), name));
         waiting.is_approved = plan.is_some_and(|plan| plan.spec.approved);

@@ -1,6 +1,6 @@
 //! Tests that all commands name the same cause for the same state, and exit with the same code.
 
-use olm_api::labels::{PLAN_PREVIEW, UPGRADE_HOLD, UPGRADE_WAITS};
+use olm_api::labels::{PLAN_PREVIEW, UPGRADE_HOLD, UPGRADE_WAITS, UPGRADE_WINDOW};
 use olm_resolver::plan::{Explained, Standing};
 use olm_testing::cluster::FakeCluster;
 use serde_json::{Value, json};
@@ -75,7 +75,12 @@ fn put_pinned(cluster: &FakeCluster, type_: &str, message: &str) {
     );
 }
 
-const ROWS: [Row; 35] = [
+/// Sets an annotation about upgrades.
+fn annotate(cluster: &FakeCluster, key: &str, value: &str) {
+    edit(cluster, &json!({"metadata": {"annotations": {key: value}}}));
+}
+
+const ROWS: [Row; 41] = [
     (|_| {}, "", "", true),
     (
         |cluster| put_condition(cluster, "CatalogSourcesUnhealthy", "olm/cat does not answer"),
@@ -403,6 +408,57 @@ const ROWS: [Row; 35] = [
         "held within =1.0.0 by annotation operatorframework.io/upgrade-hold",
         "",
         true,
+    ),
+    (
+        |cluster| annotate(cluster, UPGRADE_HOLD, ">2.0.0"),
+        "the installed version 1.0.0 is outside the hold: held within >2.0.0 by annotation operatorframework.io/upgrade-hold",
+        "to go back to a version within the range `kubectl operator rollback db --to VERSION -n shop`",
+        true,
+    ),
+    (
+        |cluster| annotate(cluster, UPGRADE_HOLD, "~1.0"),
+        "invalid annotation operatorframework.io/upgrade-hold: \"~1.0\": Could not parse Range \"~1.0\": Could not parse comparator \
+         \"~\" in \"~1.0\"; no other version is installed until it is corrected",
+        "set a valid range, for example: kubectl operator hold db --range '<2.0.0' -n shop, or allow all versions: kubectl operator \
+         unhold db -n shop",
+        false,
+    ),
+    (
+        |cluster| {
+            put_plan(cluster, "RequiresApproval", |_| {});
+            annotate(cluster, UPGRADE_HOLD, "~1.0");
+        },
+        "; no other version is installed until it is corrected; InstallPlan install-1 for etcd.v2.0.0 waits for approval",
+        "set a valid range, for example: kubectl operator hold db --range '<2.0.0' -n shop",
+        false,
+    ),
+    (
+        |cluster| {
+            put_plan(cluster, "RequiresApproval", |plan| {
+                plan["metadata"]["annotations"] = json!({UPGRADE_WAITS: "the annotation is invalid (it is empty): that of Subscription other"});
+            });
+        },
+        "the annotation is invalid (it is empty): that of Subscription other",
+        "correct that annotation, or approve the InstallPlan now: kubectl operator approve db -n shop",
+        false,
+    ),
+    (
+        |cluster| annotate(cluster, UPGRADE_WINDOW, "Mon 99:00"),
+        "invalid annotation operatorframework.io/upgrade-window: \"Mon 99:00\": expected <days> <start> <duration> [<time zone>]",
+        "kubectl annotate subscription db -n shop --overwrite operatorframework.io/upgrade-window='Sat,Sun 02:00 4h'",
+        false,
+    ),
+    (
+        |cluster| {
+            put_plan(cluster, "RequiresApproval", |plan| {
+                plan["metadata"]["annotations"] = json!({UPGRADE_WAITS: "the annotation is invalid (expected <days> <start> <duration> [<time zone>])"});
+            });
+            annotate(cluster, UPGRADE_WINDOW, "Mon 99:00");
+        },
+        "InstallPlan install-1: the annotation is invalid (expected <days> <start> <duration> [<time zone>])",
+        "--overwrite operatorframework.io/upgrade-window='Sat,Sun 02:00 4h'; or approve the InstallPlan without it: kubectl operator \
+         approve db -n shop",
+        false,
     ),
     (
         |cluster| {

@@ -175,7 +175,9 @@ fn step(gathered: &Gathered, namespace: &str, name: &str, commands: &CommandLine
     // `explain` prints the full message.
     let message = first_line(&verdict.message);
     let explain = || commands.suggest("explain {}", &[name], Some(namespace));
-    if operator.pending_plan().is_some() && verdict.state != State::Held {
+    let is_held = verdict.state == State::Held
+        || verdict.state == State::InvalidPolicy && operator.held_back().is_some();
+    if operator.pending_plan().is_some() && !is_held {
         // The plan can be approved despite other conditions, such as a failed resolution.
         return Step::Approve;
     }
@@ -213,6 +215,10 @@ fn step(gathered: &Gathered, namespace: &str, name: &str, commands: &CommandLine
         State::Held => Step::Nothing(format!(
             "cannot upgrade {name}: {message}; to allow newer versions use `{}`",
             commands.suggest("unhold {}", &[name], Some(namespace))
+        )),
+        State::InvalidPolicy => Step::Nothing(format!(
+            "cannot upgrade {name}: {message}; to resolve: {}",
+            operator.way_out(&verdict, commands).unwrap_or_default()
         )),
         State::RequiresApproval | State::Installing | State::Upgrading | State::Pending => match plan {
             Some(plan) => Step::Follow(plan),

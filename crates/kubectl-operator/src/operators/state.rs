@@ -9,6 +9,7 @@ use olm_api::labels;
 use olm_api::v1alpha1::{
     ClusterServiceVersion, ClusterServiceVersionPhase as Phase, InstallPlan, InstallPlanPhase, Subscription,
 };
+use olm_resolver::explain::cut;
 use olm_resolver::hold::parse_range;
 use olm_resolver::installed::package_in;
 use serde::Serialize;
@@ -21,6 +22,8 @@ use super::way_out::WayOut;
 use super::{Operator, plan_name, version_in};
 use crate::terminal::Mark;
 
+/// Maximum bytes of an invalid range in a message.
+const SHOWN: usize = 80;
 /// Words of messages about a bundle whose image cannot be pulled, by catalog-operator or by the node of an unpack Job.
 const PULL_FAILURES: [&str; 3] = ["cannot pull", "ErrImagePull", "ImagePullBackOff"];
 
@@ -33,6 +36,8 @@ pub(crate) enum State {
     Held,
     /// The version of `startingCSV` is installed, and a user approves newer ones.
     Pinned,
+    /// It is installed, and an annotation about its upgrades is invalid, which only a user can correct.
+    InvalidPolicy,
     /// Its first version is being installed.
     Installing,
     /// A newer version is being installed.
@@ -54,6 +59,7 @@ impl State {
             Self::Ready => "Ready",
             Self::Held => "Held",
             Self::Pinned => "Pinned",
+            Self::InvalidPolicy => "InvalidPolicy",
             Self::Installing => "Installing",
             Self::Upgrading => "Upgrading",
             Self::RequiresApproval => "RequiresApproval",
@@ -67,7 +73,11 @@ impl State {
     pub(crate) fn mark(self) -> Mark {
         match self {
             Self::Ready | Self::Held | Self::Pinned => Mark::Fine,
-            Self::Installing | Self::Upgrading | Self::RequiresApproval | Self::Pending => Mark::Waits,
+            Self::InvalidPolicy
+            | Self::Installing
+            | Self::Upgrading
+            | Self::RequiresApproval
+            | Self::Pending => Mark::Waits,
             Self::Unresolved | Self::Failed => Mark::Bad,
         }
     }
@@ -131,7 +141,7 @@ impl Operator<'_> {
                 .or_else(|| self.of_plan(self.plan?, subscription, on_its_way))
                 .or_else(|| self.waiting(subscription, on_its_way))
         });
-        of_subscription.unwrap_or_else(|| self.of_csv(on_its_way))
+        self.with_policies(of_subscription.unwrap_or_else(|| self.of_csv(on_its_way)))
     }
 
     /// Returns the failure that OLM reports, the first one in the order of [`condition::OBSTACLES`]. A failed ClusterServiceVersion
@@ -249,8 +259,8 @@ impl Operator<'_> {
         let text = format!("InstallPlan {}: {cause}", plan.name_any());
         let has_misfit = stated_misfit(plan).is_some();
         let runs = self.installed.is_some_and(|csv| *csv.phase() == Phase::Succeeded);
-        if let Some(held) = self.held_back().filter(|_| runs) {
-            return Some(self.settled(State::Held, &format!("{held}; {}", waits(plan))));
+        if let Some((range, held)) = self.hold().zip(self.held_back()).filter(|_| runs) {
+            return Some(self.held_verdict(range, &format!("{held}; {}", waits(plan))));
         }
         Some(match (approval, self.pin()) {
             // The approval leads to a failure, also of a version that a user approves later.
@@ -325,7 +335,7 @@ impl Operator<'_> {
         match csv.phase() {
             Phase::Failed => self.csv_failed(csv),
             Phase::Succeeded if is_installed => match (self.hold(), self.pin()) {
-                (Some(range), _) => self.settled(State::Held, &held(range)),
+                (Some(range), _) => self.held_verdict(range, &held(range)),
                 (None, Some(version)) => self.settled(State::Pinned, &pinned(version)),
                 (None, None) => self.settled(State::Ready, ""),
             },
@@ -340,7 +350,7 @@ impl Operator<'_> {
     }
 
     /// Returns a settled state with this text and the deprecation messages.
-    fn settled(&self, state: State, text: &str) -> Verdict {
+    pub(super) fn settled(&self, state: State, text: &str) -> Verdict {
         let texts = [text.to_owned(), self.deprecation()];
         let texts = texts.into_iter().filter(|text| !text.is_empty());
         Verdict::new(state, texts.collect::<Vec<String>>().join("; "))
@@ -370,7 +380,7 @@ impl Operator<'_> {
     }
 
     /// Returns the InstallPlan that a user may approve: no hold excludes its version.
-    pub(super) fn approvable(&self) -> Option<&InstallPlan> {
+    pub(crate) fn approvable(&self) -> Option<&InstallPlan> {
         self.pending_plan().filter(|_| self.held_back().is_none())
     }
 
@@ -480,7 +490,14 @@ fn waits(plan: &InstallPlan) -> String {
 
 /// Returns why an operator stays within a range of versions.
 fn held(range: &str) -> String {
-    format!("held within {range} by annotation {}", labels::UPGRADE_HOLD)
+    let key = labels::UPGRADE_HOLD;
+    match parse_range(range) {
+        Ok(_) => format!("held within {range} by annotation {key}"),
+        Err(error) => format!(
+            "held by the invalid annotation {key}: {:?}: {error}",
+            cut(range, SHOWN)
+        ),
+    }
 }
 
 /// Returns why an operator stays at the version that its Subscription started with.

@@ -302,7 +302,7 @@ impl Gathered {
                 | WayOut::CorrectFormer(_)
                 | WayOut::Provide { lacks_own: true, .. }
         );
-        node.is_stuck = verdict_state == State::Failed
+        node.is_stuck = matches!(verdict_state, State::Failed | State::InvalidPolicy)
             || verdict_state == State::Unresolved && !is_retried
             || may_skip
             || waits_for_user;
@@ -310,7 +310,7 @@ impl Gathered {
         if let Some(name) = status.and_then(plan_name) {
             node.objects.push(match operator.plan {
                 Some(plan) => {
-                    let mut plan = plan_node(plan, subscription, commands);
+                    let mut plan = plan_node(plan, subscription, operator.held_back(), commands);
                     if matches!(verdict_state, State::Pinned | State::Held) {
                         // It waits as the user wants it to.
                         plan.mark = Mark::Fine;
@@ -336,7 +336,9 @@ impl Gathered {
             let see = commands.suggest("catalog list -o wide", &[], Some(&namespace));
             let (mark, why) = match verdict_state {
                 // The operator runs despite it.
-                State::Ready | State::Held | State::Pinned => (Mark::Fine, "so there are no upgrades"),
+                State::Ready | State::Held | State::Pinned | State::InvalidPolicy => {
+                    (Mark::Fine, "so there are no upgrades")
+                }
                 _ => (Mark::Waits, "waiting for its server"),
             };
             let mut catalog =
@@ -403,8 +405,13 @@ pub(crate) fn deployments(csv: &ClusterServiceVersion) -> impl Iterator<Item = &
     deployments.map(|deployment| deployment.name.as_str())
 }
 
-/// Returns the node of the InstallPlan of a Subscription.
-fn plan_node(plan: &InstallPlan, subscription: &Subscription, commands: &CommandLine) -> Node {
+/// Returns the node of the InstallPlan of a Subscription. `held_back` is the hold that excludes its version.
+fn plan_node(
+    plan: &InstallPlan,
+    subscription: &Subscription,
+    held_back: Option<String>,
+    commands: &CommandLine,
+) -> Node {
     let (phase, name) = (plan.phase(), plan.name_any());
     let mark = match phase {
         InstallPlanPhase::Complete => Mark::Fine,
@@ -419,10 +426,15 @@ fn plan_node(plan: &InstallPlan, subscription: &Subscription, commands: &Command
     };
     if let Some(approver) = approval.filter(|_| refused_change(plan).is_none()) {
         let namespace = subscription.namespace();
-        let approve = commands.suggest("approve {}", &[&name], namespace.as_deref());
-        message = match approver {
-            Approver::User => format!("{message}, see {approve}"),
-            Approver::Policy => format!("{message}; to approve it now, see {approve}"),
+        let suggest = |form: &str, name: &str| commands.suggest(form, &[name], namespace.as_deref());
+        let approve = suggest("approve {}", &name);
+        message = match (held_back, approver) {
+            (Some(held), _) => format!(
+                "its version is excluded, as the Subscription is {held}; to allow it, see {}",
+                suggest("unhold {}", &subscription.name_any())
+            ),
+            (None, Approver::User) => format!("{message}, see {approve}"),
+            (None, Approver::Policy) => format!("{message}; to approve it now, see {approve}"),
         };
     }
     let mut node = Node::new("InstallPlan", &name, mark, state).with(message);

@@ -1,6 +1,7 @@
 //! What a user can do about the state of an operator, as text with commands.
 
 use kube::ResourceExt as _;
+use olm_resolver::policy::WAITS_FOR_CORRECTION;
 
 use super::{Operator, Verdict};
 use crate::args::shared::quoted;
@@ -17,6 +18,10 @@ pub(crate) enum WayOut {
     Approve,
     /// Approve the InstallPlan now, or wait for its upgrade policy.
     ApproveNow,
+    /// Correct the invalid annotations about upgrades.
+    CorrectPolicy,
+    /// Change the hold, which excludes the installed version, or go back to a version within it.
+    MoveHold,
     /// Make the image of the bundle available.
     PushBundle,
     /// Change the OperatorGroup, and approve the InstallPlan then.
@@ -95,7 +100,14 @@ impl Operator<'_> {
         Some(match way_out {
             WayOut::Wait => return None,
             WayOut::Approve => suggest("approve {}"),
+            // It may be an annotation of another Subscription.
+            WayOut::ApproveNow if verdict.message.contains(WAITS_FOR_CORRECTION) => format!(
+                "correct that annotation, or approve the InstallPlan now: {}",
+                suggest("approve {}")
+            ),
             WayOut::ApproveNow => format!("wait, or approve it now: {}", suggest("approve {}")),
+            WayOut::CorrectPolicy => self.corrections(commands),
+            WayOut::MoveHold => self.hold_moves(commands),
             WayOut::PushBundle => "push the bundle image, correct its name in the catalog, or configure a mirror, or a pull secret in \
                                    spec.secrets of the CatalogSource; OLM continues then"
                 .to_owned(),

@@ -126,6 +126,7 @@ impl<'o> ClusterView<'o> {
                 install_plan: reference.or(older).filter(|name| !name.is_empty()),
                 // Files have no InstallPlans.
                 is_approved: false,
+                hold: None,
             })
         });
         waiting.filter(|waiting| waiting.install_plan.is_some()).collect()

@@ -1,5 +1,7 @@
 //! Objects from files: remarks on odd ones, and values that are read as kubectl reads them.
 
+use serde_json::json;
+
 use super::*;
 
 const SUBSCRIPTION: &str = "
@@ -187,6 +189,45 @@ fn what_is_applied_over_other_objects_replaces_them_without_a_word() {
         1,
         "twice in one go is a mistake all the same"
     );
+}
+
+/// `hold` and `rollback` set an annotation that the user's file does not have.
+#[test]
+fn what_an_apply_leaves_as_it_is_stays() {
+    let live = |record: &str| {
+        let annotations =
+            json!({labels::UPGRADE_HOLD: "=1.0.0", "a": "1", labels::LAST_APPLIED_CONFIGURATION: record});
+        let object = json!({"apiVersion": "operators.coreos.com/v1alpha1", "kind": "Subscription",
+            "metadata": {"name": "db", "namespace": "shop", "annotations": annotations},
+            "spec": {"name": "etcd", "channel": "stable", "source": "cat", "sourceNamespace": "olm"},
+            "status": {"installedCSV": "etcd.v1.0.0", "currentCSV": "etcd.v1.0.0", "lastUpdated": null}});
+        object.to_string()
+    };
+    let recorded = json!({"metadata": {"annotations": {labels::UPGRADE_HOLD: "=1.0.0"}}}).to_string();
+    let own =
+        "metadata: {name: db, namespace: shop, annotations: {operatorframework.io/upgrade-hold: <2.0.0}}";
+    let plain = "metadata: {name: db, namespace: shop}";
+    for (record, metadata, expected) in [
+        ("{}", plain, Some("=1.0.0")),
+        ("no JSON", plain, Some("=1.0.0")),
+        // The last apply set it, and the file has it no longer.
+        (recorded.as_str(), plain, None),
+        ("{}", own, Some("<2.0.0")),
+        (recorded.as_str(), own, Some("<2.0.0")),
+    ] {
+        let mut objects = Objects::read(&live(record)).unwrap();
+        let file = SUBSCRIPTION.replace(plain, metadata).replace("stable", "beta");
+        objects.apply(document::parse(&file, "text").unwrap()).unwrap();
+        let question = objects.question("shop", "olm", BTreeMap::new());
+        let [found] = &question.problem.subscriptions[..] else {
+            panic!("{question:?}");
+        };
+        assert_eq!(found.hold.as_deref(), expected, "{record} {metadata}");
+        assert_eq!(
+            (found.channel.as_str(), found.installed_csv.as_str()),
+            ("beta", "etcd.v1.0.0")
+        );
+    }
 }
 
 #[test]

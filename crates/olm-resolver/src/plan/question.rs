@@ -40,6 +40,8 @@ pub struct Waiting {
     pub install_plan: Option<String>,
     /// True if it is known to be approved already.
     pub is_approved: bool,
+    /// The hold of the Subscription that excludes its version, such as `held within <2.0.0`.
+    pub hold: Option<String>,
 }
 
 impl Waiting {
@@ -153,6 +155,7 @@ impl Question {
             csv,
             install_plan,
             is_approved,
+            hold,
         } = waiting;
         let namespace = &self.problem.namespace;
         let plan = install_plan.as_ref().map_or_else(
@@ -162,10 +165,17 @@ impl Question {
         if self.manual.is_empty() || *is_approved {
             return format!("{plan} that installs {csv} for subscription {subscription} is in progress");
         }
-        format!(
-            "{plan} that installs {csv} for subscription {subscription} requires approval: kubectl operator approve {} -n {namespace}",
-            waiting.name()
-        )
+        match hold {
+            Some(hold) => format!(
+                "{plan} that installs {csv} for subscription {subscription} cannot be approved, as the subscription is {hold}; to allow \
+                 it: kubectl operator unhold {subscription} -n {namespace}"
+            ),
+            None => format!(
+                "{plan} that installs {csv} for subscription {subscription} requires approval: kubectl operator approve {} -n \
+                 {namespace}",
+                waiting.name()
+            ),
+        }
     }
 
     /// Describes the plan that a Subscription waits for.
@@ -175,9 +185,13 @@ impl Question {
             || "its InstallPlan".to_owned(),
             |name| format!("InstallPlan {name}"),
         );
-        match self.manual.is_empty() || waiting.is_approved {
-            true => format!("waits for {csv}: {plan} is in progress"),
-            false => format!(
+        match (self.manual.is_empty() || waiting.is_approved, &waiting.hold) {
+            (true, _) => format!("waits for {csv}: {plan} is in progress"),
+            (false, Some(hold)) => format!(
+                "waits for {csv}: {plan} cannot be approved, as the subscription is {hold} (kubectl operator unhold {} -n {namespace})",
+                waiting.subscription
+            ),
+            (false, None) => format!(
                 "waits for {csv}: {plan} requires approval (kubectl operator approve {name} -n {namespace}), unless it is in progress \
                  already"
             ),
@@ -196,6 +210,7 @@ mod tests {
             csv: "etcd.v1".to_owned(),
             install_plan: Some("install-1".to_owned()),
             is_approved: false,
+            hold: None,
         };
         let mut question = Question::default();
         question.problem.namespace = "shop".to_owned();
@@ -209,6 +224,14 @@ mod tests {
                 assert!(text.contains(&command), "{text}");
             }
         }
+        // The command that `approve` names itself.
+        waiting.hold = Some("held within =1.0.0".to_owned());
+        for text in [question.awaited_text(&waiting), question.waiting_text(&waiting)] {
+            let is_right =
+                text.contains("held within =1.0.0") && text.contains("kubectl operator unhold db -n shop");
+            assert!(is_right && !text.contains("operator approve"), "{text}");
+        }
+        waiting.hold = None;
         waiting.install_plan = Some("install-1".to_owned());
         waiting.is_approved = true;
         assert_eq!(question.awaited_text(&waiting), running);

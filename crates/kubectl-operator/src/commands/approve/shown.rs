@@ -41,7 +41,7 @@ pub(in crate::commands) struct Shown {
     /// Hash of the steps that are approved.
     pub hash: String,
     /// Reason why it cannot be approved, with the way out.
-    #[serde(skip)]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub refusal: Option<String>,
     /// Why an operator will fail, because the OperatorGroup does not suit it.
     #[serde(skip)]

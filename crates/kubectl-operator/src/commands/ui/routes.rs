@@ -112,7 +112,6 @@ pub(super) struct App {
     /// Operators, with a note if the namespace does not exist.
     operators: Reads<Option<String>, (Gathered, Option<String>)>,
     operator: Reads<Key, Gathered>,
-    plan: Reads<Key, Shown>,
     packages: Reads<Option<String>, Vec<Package>>,
     /// Catalogs, with notes on those that could not be read.
     health: Reads<Option<String>, (Vec<Row>, Vec<String>)>,
@@ -139,11 +138,10 @@ impl App {
             used: Cell::new(Instant::now()),
             operators: Reads::new(FRESH),
             operator: Reads::new(FRESH),
-            plan: Reads::new(FRESH),
             packages: Reads::new(CATALOG_FRESH),
             health: Reads::new(FRESH),
             contents: Reads::new(CATALOG_FRESH),
-            outlook: Reads::new(CATALOG_FRESH),
+            outlook: Reads::new(FRESH),
         }
     }
 
@@ -292,9 +290,11 @@ impl App {
     }
 
     async fn show_plan(&self, namespace: &str, name: &str) -> Result<Answer, Answer> {
-        let key = (namespace.to_owned(), name.to_owned());
-        let read = async || self.look(namespace, name).await;
-        let shown = shared(&self.plan, &key, &self.frame(name, Some(namespace)), read).await?;
+        // It is not kept: the page has the button only as long as no hold excludes the plan.
+        let shown = self.look(namespace, name).await;
+        let unread =
+            |error: anyhow::Error| Answer::unread(&self.frame(name, Some(namespace)), &format!("{error:#}"));
+        let shown = shown.map_err(unread)?;
         let title = preview::title(&shown.operators, shown.preview.as_ref());
         let frame = self.frame(title.as_deref().unwrap_or(name), Some(namespace));
         Ok(Answer::html(pages::plan(&frame, &shown, &digest(&shown))))
@@ -429,7 +429,6 @@ impl App {
         let result = approve::approve(&cluster, &plan, &mut answer).await;
         self.operators.forget();
         self.operator.forget();
-        self.plan.forget();
         self.outlook.forget();
         let frame = self.frame(name, Some(namespace));
         let text = match result {

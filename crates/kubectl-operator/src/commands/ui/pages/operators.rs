@@ -21,7 +21,7 @@ pub(in super::super) fn operators(frame: &Frame<'_>, gathered: &Gathered, word: 
         if !is_like(&row, word) {
             continue;
         }
-        if let Some(plan) = operator.pending_plan() {
+        if let Some(plan) = operator.approvable() {
             let key = (operator.namespace(), plan.name_any());
             let (_, names) = waiting.entry(key).or_insert_with(|| (title(plan), Vec::new()));
             names.push(operator.name());
@@ -109,7 +109,7 @@ pub(in super::super) fn operator(frame: &Frame<'_>, gathered: &Gathered, name: &
     let place = [("namespace", namespace.as_str()), ("name", name)];
     let commands = frame.commands;
     let command = |form: &str| commands.offered(form, &[name], Some(&namespace));
-    let plan = operator.pending_plan();
+    let plan = operator.approvable();
     // The button below approves the plan.
     let verdict = operator.verdict();
     let way_out = operator

@@ -17,6 +17,8 @@ pub(in super::super) fn plan(frame: &Frame<'_>, shown: &Shown, digest: &str) -> 
     let body = html! {
         @if shown.approved {
             p.message #outcome { "This plan is approved." }
+        } @else if let Some(refusal) = &shown.refusal {
+            p.message #outcome { (escape(refusal)) }
         } @else {
             p { "This plan is waiting for approval. The following was recorded when it was created." }
         }
@@ -57,7 +59,7 @@ pub(in super::super) fn plan(frame: &Frame<'_>, shown: &Shown, digest: &str) -> 
             Some(preview) => (changes(preview)),
             None => (listed("Steps", shown.steps.iter().map(|step| kind_and_name(step)))),
         }
-        @if !shown.approved {
+        @if !shown.approved && shown.refusal.is_none() {
             form.ask method="post" action="approve" {
                 input type="hidden" name="namespace" value=(namespace);
                 input type="hidden" name="name" value=(shown.plan);

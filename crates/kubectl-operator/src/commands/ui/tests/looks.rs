@@ -88,6 +88,41 @@ async fn a_failed_plan_has_the_way_out_of_status_on_its_page() {
     .await;
 }
 
+/// The hold may be set and removed while the page is open.
+#[tokio::test]
+async fn a_plan_outside_a_hold_has_no_button_until_it_is_released() {
+    let cluster = cluster();
+    let hold = |range: &str| {
+        let range = Some(range).filter(|range| !range.is_empty());
+        let hold = json!({"metadata": {"annotations": {olm_api::labels::UPGRADE_HOLD: range}}});
+        assert!(cluster.edit("Subscription", "shop", "db", &hold));
+    };
+    logged_in(&cluster, async |browser| {
+        let plan = "plan?namespace=shop&name=install-1";
+        for (range, is_held) in [("=1.0.0", true), ("", false), ("=1.0.0", true)] {
+            hold(range);
+            let page = browser.page(plan).await;
+            let text = text_of(&page);
+            let refusal = "cannot approve InstallPlan install-1: Subscription db is held within =1.0.0";
+            assert_eq!(text.contains(refusal), is_held, "{text}");
+            assert_eq!(
+                text.contains("This plan is waiting for approval"),
+                !is_held,
+                "{text}"
+            );
+            assert_eq!(page.body.contains("<form class=\"ask\""), !is_held, "{text}");
+        }
+        let text = text_of(&browser.page("operators?namespace=shop").await);
+        assert!(!text.contains("Plans waiting for approval"), "{text}");
+        let text = text_of(&browser.page("operator?namespace=shop&name=db").await);
+        assert!(
+            !text.contains("Review the pending plan") && text.contains("unhold db -n shop"),
+            "{text}"
+        );
+    })
+    .await;
+}
+
 #[test]
 fn a_long_reason_is_on_the_page_once_and_folded() {
     let commands = CommandLine::default();

@@ -8,7 +8,7 @@ use jiff::tz::{Offset, TimeZone};
 use jiff::{SignedDuration, Timestamp, Zoned};
 
 /// Longest text of a window that is read, in bytes.
-pub(crate) const MAX_TEXT: usize = 256;
+const MAX_TEXT: usize = 256;
 
 /// A window of less would mostly be missed.
 const LEAST: Duration = Duration::from_secs(60);
@@ -23,7 +23,7 @@ const REACH: i8 = 8;
 
 /// Times that come again every week.
 #[derive(Debug, Clone)]
-pub(crate) struct Window {
+pub struct Window {
     /// From Monday on.
     days: [bool; 7],
     hour: i8,
@@ -36,8 +36,8 @@ impl Window {
     /// Reads `<days> <start> <duration> [<time zone>]`, such as `Sat,Sun 02:00 4h Europe/Berlin`.
     ///
     /// # Errors
-    /// What is wrong with it, for people.
-    pub(crate) fn parse(text: &str) -> Result<Self, String> {
+    /// The text is invalid; the error describes the fault to users.
+    pub fn parse(text: &str) -> Result<Self, String> {
         if text.len() > MAX_TEXT {
             return Err(format!("longer than {MAX_TEXT} bytes"));
         }
@@ -57,8 +57,8 @@ impl Window {
         })
     }
 
-    /// When the window opens next; none while it is open.
-    pub(crate) fn opens(&self, now: Timestamp) -> Option<Zoned> {
+    /// Returns when the window opens next; `None` while it is open.
+    pub fn opens(&self, now: Timestamp) -> Option<Zoned> {
         let today = now.to_zoned(self.zone.clone()).date();
         let mut next = None;
         let starts = (-REACH..=REACH).filter_map(|day| self.start_on(today, day));
