@@ -327,7 +327,7 @@ impl Gathered {
         }
         let failed = operator.failed_plan.iter();
         node.objects
-            .extend(failed.map(|plan| plan_node(plan, subscription, commands)));
+            .extend(failed.map(|plan| plan_node(plan, subscription, None, commands)));
         let health = status.into_iter().flat_map(|status| status.catalog_health.iter());
         for catalog in health.filter(|catalog| !catalog.healthy) {
             let reference = &catalog.catalog_source_ref;

@@ -322,7 +322,7 @@ async fn read(cluster: &FakeCluster) -> anyhow::Result<Read> {
         panic!("it is another command");
     };
     let (client, _link) = cluster.connect();
-    Box::pin(question(&Cluster::of(client, "shop"), &args.cluster)).await
+    Box::pin(super::question(&Cluster::of(client, "shop"), &args.cluster)).await
 }
 
 /// OLM reads the catalog with rights of its own.

@@ -18,7 +18,6 @@ use crate::command_line::CommandLine;
 use crate::operands::Operand;
 use crate::operators::{Gathered, NEEDED, OWNED_TOO, Operator as Found};
 use crate::reader::Unreadable;
-use crate::terminal::plain;
 
 /// Objects to delete and to keep.
 #[derive(Debug, Clone, Default)]
