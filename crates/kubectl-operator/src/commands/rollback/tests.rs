@@ -286,6 +286,16 @@ async fn only_what_was_not_shown_keeps_a_plan_from_approval() {
         let found = known().unforeseen(&shown(operators, definition));
         assert_eq!(found.as_deref(), expected, "{operators:?} {definition}");
     }
+    // A definition that only gains something takes nothing from anybody; one that loses a version does.
+    for (change, expected) in [
+        (json!({"name": other, "fieldsAdded": ["v1: spec.size"]}), None),
+        (json!({"name": other, "versionsRemoved": ["v1"]}), Some(loses)),
+    ] {
+        let mut shown = shown(target, other);
+        shown.preview =
+            serde_json::from_value(json!({"version": 1, "definitions": [change.clone()]})).unwrap();
+        assert_eq!(known().unforeseen(&shown).as_deref(), expected, "{change}");
+    }
     let also = Rollback {
         also: vec!["base.v1.0.0".to_owned()],
         ..known()
@@ -385,6 +395,17 @@ async fn a_missing_earlier_version_is_reported() {
     assert_eq!(wanted.unwrap(), "etcd.v1.0.0");
     let error = decide::wanted(&alone, "db", None, &[completed("etcd.v0.9.0")]).unwrap_err();
     assert!(error.to_string().ends_with("use --to etcd.v1.0.0"), "{error}");
+    // The plan of another Subscription, or of another object with its name, says nothing about this one.
+    for (kind, owner) in [("Subscription", "other"), ("CatalogSource", "db")] {
+        let mut others = completed("etcd.v1.0.0");
+        let owners = others.metadata.owner_references.as_mut().unwrap();
+        (owners[0].kind, owners[0].name) = (kind.to_owned(), owner.to_owned());
+        let error = decide::wanted(&alone, "db", None, &[others]).unwrap_err();
+        assert!(
+            error.to_string().contains("no completed InstallPlan"),
+            "{kind} {owner}: {error}"
+        );
+    }
     let phase = |phase: &str| -> ClusterServiceVersion {
         let mut csv = serde_json::to_value(oldest).unwrap();
         csv["status"]["phase"] = json!(phase);
