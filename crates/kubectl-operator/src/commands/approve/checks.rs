@@ -263,7 +263,7 @@ mod tests {
             json!({"fieldsRequired": ["v1: spec.b"]}),
             json!({"versionsRemoved": ["v1"]}),
         ] {
-            assert_eq!(of(change).await, [expected.clone()]);
+            assert_eq!(of(change).await, std::slice::from_ref(&expected));
         }
         assert!(of(json!({"fieldsAdded": ["v1: spec.c"]})).await.is_empty());
         // A tenant may not read other namespaces.
