@@ -101,14 +101,16 @@ impl Gathered {
         unreadable.chain(unasked)
     }
 
+    /// Returns true if this ClusterServiceVersion exists, also if it cannot be read.
+    pub(crate) fn has_csv(&self, key: &Key) -> bool {
+        let is_it = |found: &Unreadable| {
+            found.kind == OWNER_KIND_CSV && found.namespace == key.0 && found.name == key.1
+        };
+        self.csvs.contains_key(key) || self.unreadable.iter().any(is_it)
+    }
+
     /// Returns all operators by namespace and name, those with Subscriptions first.
     pub(crate) fn operators(&self) -> Vec<Operator<'_>> {
-        let is_unreadable = |(namespace, name): &Key| {
-            let mut objects = self.unreadable.iter();
-            objects.any(|object| {
-                object.kind == OWNER_KIND_CSV && object.namespace == *namespace && object.name == *name
-            })
-        };
         let older = |key: &Key| {
             let replaces = self.csvs.get(key)?.spec.replaces()?;
             Some((key.0.clone(), replaces.to_owned()))
@@ -129,7 +131,7 @@ impl Gathered {
             let mut csv = |name: Option<&String>| {
                 let key = (namespace.clone(), name?.clone());
                 let found = self.csvs.get(&key);
-                is_hidden |= is_unreadable(&key);
+                is_hidden |= found.is_none() && self.has_csv(&key);
                 of_subscriptions.insert(key);
                 found
             };
@@ -224,10 +226,9 @@ impl Gathered {
     ) -> anyhow::Result<Operator<'_>> {
         let mut own = self.operators();
         own.retain(|operator| operator.namespace() == namespace);
-        if let Some(at) = own.iter().position(|operator| operator.name() == name) {
-            return Ok(own.swap_remove(at));
-        }
-        if let Some(at) = own.iter().position(|operator| operator.package() == Some(name)) {
+        let named = own.iter().position(|operator| operator.name() == name);
+        let of_package = || own.iter().position(|operator| operator.package() == Some(name));
+        if let Some(at) = named.or_else(of_package) {
             return Ok(own.swap_remove(at));
         }
         let names: Vec<String> = own.iter().map(Operator::name).collect();
@@ -248,8 +249,9 @@ impl Gathered {
             operator.namespace(),
             operator.subscription.map(|own| own.name_any()),
         );
-        let known = operator.installed.into_iter().chain(operator.current);
-        let mut names: BTreeSet<String> = known.map(|csv| csv.name_any()).collect();
+        let current = operator.current.map(|csv| csv.name_any());
+        let installed = operator.installed.map(|csv| csv.name_any());
+        let names: BTreeSet<String> = installed.into_iter().chain(current.clone()).collect();
         let of_others: BTreeSet<&String> = self
             .subscriptions
             .iter()
@@ -259,37 +261,23 @@ impl Gathered {
             .flat_map(|status| status.installed_csv.iter().chain(&status.current_csv))
             .collect();
         let all = self.csvs.iter().filter(|((of, _), _)| *of == namespace);
-        let mut left: Vec<(&str, &ClusterServiceVersion)> = all
+        let known: BTreeMap<&str, &ClusterServiceVersion> = all
             .filter(|((_, name), _)| names.contains(name) || !of_others.contains(name))
             .map(|((_, name), csv)| (name.as_str(), csv))
             .collect();
-        let existing: BTreeSet<&str> = left.iter().map(|(name, _)| *name).collect();
-        loop {
-            let count = names.len();
-            for (name, csv) in &left {
-                let replaces = csv.spec.replaces().unwrap_or_default();
-                if names.contains(*name) && existing.contains(replaces) {
-                    names.insert(replaces.to_owned());
-                } else if names.contains(replaces) {
-                    names.insert((*name).to_owned());
-                }
-            }
-            if names.len() == count {
-                break;
-            }
-        }
-        let current = operator.current.map(|csv| csv.name_any());
-        left.retain(|(name, _)| names.contains(*name));
-        let known: BTreeMap<&str, &ClusterServiceVersion> = left.iter().copied().collect();
         let older = |csv: &&ClusterServiceVersion| {
             let replaces = csv.spec.replaces().filter(|older| *older != csv.name_any())?;
             known.get(replaces).copied()
         };
         // A cycle of versions has no end.
-        let place = |csv| successors(Some(csv), older).take(known.len()).count();
+        let path = |csv| successors(Some(csv), older).take(known.len());
+        let own = names.iter().filter_map(|name| known.get(name.as_str()).copied());
+        let own: BTreeSet<String> = own.flat_map(path).map(|csv| csv.name_any()).collect();
+        let mut chain: Vec<&ClusterServiceVersion> = known.values().copied().collect();
+        chain.retain(|csv| path(*csv).any(|csv| own.contains(&csv.name_any())));
         // Without a link between them, the current version is the newer one.
-        left.sort_by_cached_key(|(name, csv)| (place(*csv), current.as_deref() == Some(*name)));
-        left.into_iter().map(|(_, csv)| csv).collect()
+        chain.sort_by_cached_key(|csv| (path(*csv).count(), current == Some(csv.name_any())));
+        chain
     }
 }
 

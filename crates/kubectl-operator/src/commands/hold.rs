@@ -46,10 +46,7 @@ async fn held(cluster: &Cluster, name: &str, range: Option<&str>) -> anyhow::Res
     let (operator, subscription) = found(&gathered, cluster, name)?;
     let name = operator.name();
     let row = operator.row();
-    let exists = |csv: &str| {
-        let key = (cluster.namespace.clone(), csv.to_owned());
-        gathered.csvs.contains_key(&key)
-    };
+    let exists = |csv: &str| gathered.has_csv(&(cluster.namespace.clone(), csv.to_owned()));
     let range = match range {
         Some(range) => range.to_owned(),
         None if row.installed_version.is_empty() => {

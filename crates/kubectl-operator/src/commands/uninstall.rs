@@ -29,7 +29,7 @@ use crate::command_line::CommandLine;
 use crate::confirm::{has_terminal, unless_refused};
 use crate::operands::Operand;
 use crate::operators::Gathered;
-use crate::reader::{NamespacedKind, answer, api, get_cluster, list, list_names, require_namespace};
+use crate::reader::{answer, api, get_cluster, list, list_names, require_namespace};
 use crate::watch::{Look, Outcome, Screen, are_gone, until};
 use crate::{Verdict, gather, operands, printer, terminal, writer};
 
@@ -72,19 +72,11 @@ pub(crate) async fn run(args: &UninstallArgs) -> anyhow::Result<Verdict> {
 /// A permission is missing.
 async fn check_permissions(client: &Client, removal: &Removal, name: &str) -> anyhow::Result<()> {
     let mut missing = Vec::new();
-    if let Some(own) = &removal.subscription
-        && !may_delete(client, own).await
-    {
-        missing.push(writer::subject(own));
-    }
-    for OpenPlan { plan, .. } in &removal.plans {
-        if !may_delete(client, plan).await {
-            missing.push(writer::subject(plan));
-        }
-    }
-    for csv in &removal.csvs {
-        if !may_delete(client, csv).await {
-            missing.push(writer::subject(csv));
+    for (plural, own, subject) in removal.objects() {
+        let allowed = writer::is_allowed(client, &removal.namespace, ["delete", plural, &own]).await;
+        // The API server may not answer that.
+        if !allowed.unwrap_or(true) {
+            missing.push(subject);
         }
     }
     if missing.is_empty() {
@@ -96,13 +88,6 @@ async fn check_permissions(client: &Client, removal: &Removal, name: &str) -> an
         missing.join(", "),
         removal.flags
     )
-}
-
-/// Returns true if the user may delete an object, also if the API server does not answer that.
-async fn may_delete<K: NamespacedKind>(client: &Client, object: &K) -> bool {
-    let (namespace, name) = (object.namespace().unwrap_or_default(), object.name_any());
-    let allowed = writer::is_allowed::<K>(client, &namespace, "delete", &name).await;
-    allowed.unwrap_or(true)
 }
 
 /// Returns a warning about a flag that has no effect.
@@ -271,11 +256,7 @@ pub(super) async fn add_definitions(
         }
         let mut definition = Definition {
             name,
-            is_deleted: false,
-            others: Vec::new(),
-            crd: None,
-            objects: Objects::NoDefinition,
-            deleted: 0,
+            ..Definition::default()
         };
         fill(client, &mut definition).await?;
         if definition.objects != Objects::NoDefinition {

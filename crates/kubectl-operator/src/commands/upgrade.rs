@@ -3,7 +3,7 @@
 use anyhow::bail;
 use go_compat::semver::Version;
 use kube::ResourceExt as _;
-use olm_api::v1alpha1::{ClusterServiceVersionPhase, InstallPlanPhase};
+use olm_api::v1alpha1::ClusterServiceVersionPhase;
 
 use super::{approve, rollout, status};
 use crate::args::change::UpgradeArgs;
@@ -182,7 +182,7 @@ fn step(gathered: &Gathered, namespace: &str, name: &str, commands: &CommandLine
         return Step::Approve;
     }
     let is_on_its_way = matches!(verdict.state, State::Installing | State::Upgrading);
-    let waits_for_user = || is_carried_out(operator) && gathered.tree(operator, commands).is_stuck;
+    let waits_for_user = || operator.is_carried_out() && gathered.tree(operator, commands).is_stuck;
     if verdict.state == State::Upgrading && waits_for_bundle(operator) || is_on_its_way && waits_for_user() {
         return Step::Unread(format!(
             "cannot upgrade {name} yet: {message}; see `{}`",
@@ -235,13 +235,7 @@ fn waits_for_bundle(operator: &Operator<'_>) -> bool {
     let runs = operator
         .current
         .is_some_and(|csv| *csv.phase() == ClusterServiceVersionPhase::Succeeded);
-    runs && is_carried_out(operator) && operator.subscription.and_then(next_unread).is_some()
-}
-
-/// Returns true if no plan of the operator is running.
-fn is_carried_out(operator: &Operator<'_>) -> bool {
-    let plan = operator.plan;
-    plan.is_none_or(|plan| plan.phase() == InstallPlanPhase::Complete)
+    runs && operator.is_carried_out() && operator.subscription.and_then(next_unread).is_some()
 }
 
 #[cfg(test)]

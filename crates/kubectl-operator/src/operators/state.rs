@@ -112,7 +112,7 @@ impl Verdict {
         matches!(self.way_out, WayOut::Approve | WayOut::ApproveNow)
     }
 
-    fn with(self, way_out: WayOut) -> Self {
+    pub(super) fn with(self, way_out: WayOut) -> Self {
         Self { way_out, ..self }
     }
 
@@ -225,10 +225,7 @@ impl Operator<'_> {
     /// Adds what a ClusterServiceVersion lacks to the verdict on it, as the way out.
     fn unblocking(&self, verdict: Verdict, csv: &ClusterServiceVersion) -> Verdict {
         // Until then the definition may still be created.
-        let is_carried_out = self
-            .plan
-            .is_none_or(|plan| plan.phase() == InstallPlanPhase::Complete)
-            || self.pending_plan().is_some();
+        let is_carried_out = self.is_carried_out() || self.pending_plan().is_some();
         let way_out = match unmet_requirements(csv) {
             Some(_) => Some(WayOut::Provide {
                 csv: csv.name_any(),
@@ -240,6 +237,12 @@ impl Operator<'_> {
             Some(way_out) => verdict.with(way_out),
             None => verdict,
         }
+    }
+
+    /// Returns true if no plan of the operator is running.
+    pub(crate) fn is_carried_out(&self) -> bool {
+        let plan = self.plan;
+        plan.is_none_or(|plan| plan.phase() == InstallPlanPhase::Complete)
     }
 
     /// Returns the way out of a version that waits for one that failed, which OLM does not replace.

@@ -17,7 +17,7 @@ use crate::args::shared::quoted;
 use crate::command_line::CommandLine;
 use crate::operands::Operand;
 use crate::operators::{Gathered, NEEDED, OWNED_TOO, Operator as Found};
-use crate::reader::Unreadable;
+use crate::writer::subject;
 
 /// Objects to delete and to keep.
 #[derive(Debug, Clone, Default)]
@@ -57,7 +57,7 @@ pub(in crate::commands) struct Removal {
 }
 
 /// A CustomResourceDefinition of an operator.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub(in crate::commands) struct Definition {
     pub name: String,
     /// True if it is to be deleted.
@@ -86,10 +86,11 @@ impl Definition {
 }
 
 /// Objects of a kind.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(in crate::commands) enum Objects {
     Unknown(String),
     /// The definition does not exist.
+    #[default]
     NoDefinition,
     Known {
         count: usize,
@@ -103,6 +104,18 @@ pub(in crate::commands) enum Objects {
 }
 
 impl Removal {
+    /// Returns the Subscription, InstallPlans and ClusterServiceVersions to delete, each as the name of its kind in requests, its own
+    /// name, and both for users.
+    pub(in crate::commands) fn objects(&self) -> Vec<(&'static str, String, String)> {
+        let own = self.subscription.iter();
+        let own = own.map(|own| ("subscriptions", own.name_any(), subject(own)));
+        let plans = self.plans.iter().map(|open| &open.plan);
+        let plans = plans.map(|plan| ("installplans", plan.name_any(), subject(plan)));
+        let csvs = self.csvs.iter();
+        let csvs = csvs.map(|csv| ("clusterserviceversions", csv.name_any(), subject(csv)));
+        own.chain(plans).chain(csvs).collect()
+    }
+
     /// Returns true if an object that the Operator object lists is deleted.
     pub(super) fn deletes(&self, reference: &RichReference) -> bool {
         let is = |name: String| reference.name.as_ref() == Some(&name);
@@ -294,14 +307,10 @@ fn stays(
 ) -> bool {
     let name = reference.name.as_deref().unwrap_or_default();
     let is_here = reference.namespace.as_deref() == Some(namespace);
-    let is_unreadable = |found: &Unreadable| {
-        found.kind == OWNER_KIND_CSV && found.namespace == namespace && found.name == name
-    };
-    let key = (namespace.to_owned(), name.to_owned());
     reference.kind.as_deref() == Some(OWNER_KIND_CSV)
         && is_here
         && going.iter().all(|csv| csv.name_any() != name)
-        && (gathered.csvs.contains_key(&key) || gathered.unreadable.iter().any(is_unreadable))
+        && gathered.has_csv(&(namespace.to_owned(), name.to_owned()))
 }
 
 /// Returns the names of an operator's ClusterServiceVersions, including those that do not exist.
@@ -360,9 +369,7 @@ fn definitions(
             name: crd.to_owned(),
             is_deleted,
             others,
-            crd: None,
-            objects: Objects::NoDefinition,
-            deleted: 0,
+            ..Definition::default()
         });
     }
     Ok(definitions)
