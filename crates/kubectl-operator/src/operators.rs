@@ -158,13 +158,10 @@ impl Gathered {
         let newest = self.csvs.keys().filter(|key| !has_newer.contains(*key));
         let mut replaced = BTreeSet::new();
         for key in of_subscriptions.iter().chain(newest) {
-            let mut next = older(key);
-            while let Some(key) = next {
-                next = older(&key);
-                if !replaced.insert(key) {
-                    break;
-                }
-            }
+            let older = successors(older(key), older);
+            older
+                .take_while(|key| replaced.insert(key.clone()))
+                .for_each(drop);
         }
         let others = self
             .csvs

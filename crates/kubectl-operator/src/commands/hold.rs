@@ -3,7 +3,7 @@
 use anyhow::{anyhow, bail};
 use kube::ResourceExt as _;
 use olm_api::labels::UPGRADE_HOLD;
-use olm_api::v1alpha1::{InstallPlanPhase, Subscription};
+use olm_api::v1alpha1::Subscription;
 use olm_resolver::hold::parse_range;
 use serde_json::json;
 
@@ -89,10 +89,8 @@ async fn held(cluster: &Cluster, name: &str, range: Option<&str>) -> anyhow::Res
         None => operator.former().filter(|_| pending.is_none()).map(|_| {
             // Until the version exists, there is nothing to roll back.
             let is_absent = operator.current.is_none() && !operator.is_hidden;
-            let open = operator
-                .plan
-                .filter(|plan| plan.phase() != InstallPlanPhase::Complete);
-            let way = match open.filter(|_| is_absent).map(|plan| plan.name_any()) {
+            let open = operator.plan.filter(|_| is_absent && !operator.is_carried_out());
+            let way = match open.map(|plan| plan.name_any()) {
                 Some(plan) => format!(
                     "to stop it delete the plan with `kubectl delete installplan {} {}`",
                     quoted(&plan),
