@@ -286,10 +286,8 @@ pub(crate) fn open_plan(subscription: &Subscription) -> Option<Key> {
     let is_open = status.state != SubscriptionState::AtLatestKnown
         || message_or_reason(subscription, condition::INSTALL_PLAN_PENDING).is_some()
         || message_or_reason(subscription, condition::INSTALL_PLAN_FAILED).is_some();
-    match is_open {
-        true => Some((subscription.namespace()?, name.to_owned())),
-        false => None,
-    }
+    let key = (subscription.namespace()?, name.to_owned());
+    is_open.then_some(key)
 }
 
 /// Returns the name of the InstallPlan that a Subscription refers to.

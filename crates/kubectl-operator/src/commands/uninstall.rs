@@ -25,7 +25,6 @@ pub(super) use self::removal::{Definition, Objects, Removal};
 use crate::args::change::{OperandStrategy, UninstallArgs};
 use crate::args::shared::{UPSTREAM_TIMEOUT, WaitArgs, quoted, slice};
 use crate::cluster::Cluster;
-use crate::command_line::CommandLine;
 use crate::confirm::{has_terminal, unless_refused};
 use crate::operands::Operand;
 use crate::operators::Gathered;
@@ -136,7 +135,14 @@ pub(super) async fn look(cluster: &Cluster, args: &UninstallArgs) -> anyhow::Res
         require_namespace(client, namespace).await?;
     }
     let plans = list::<InstallPlan>(client, Some(namespace), "").await?;
-    let operator = operator_object(client, &gathered, namespace, args).await;
+    // An operator that does not exist is reported later.
+    let name = gathered.of_package(namespace, &args.name);
+    let found = gathered.find(namespace, &name, &cluster.commands).ok();
+    let package = found.and_then(|found| found.package().map(str::to_owned));
+    let operator = match package {
+        Some(package) => get_cluster::<Operator>(client, &format!("{package}.{namespace}")).await,
+        None => Ok(None),
+    };
     // A kept Operator object is only mentioned, so a user who may not read it can uninstall.
     let (operator, kept_operator) = match args.deletes_operator() {
         true => (operator?, None),
@@ -160,26 +166,6 @@ pub(super) async fn look(cluster: &Cluster, args: &UninstallArgs) -> anyhow::Res
         removal.unused_groups = groups.unwrap_or_default();
     }
     Ok(removal)
-}
-
-/// Returns the Operator object of the operator to uninstall; `None` without a Subscription.
-///
-/// # Errors
-/// It cannot be read.
-async fn operator_object(
-    client: &Client,
-    gathered: &Gathered,
-    namespace: &str,
-    args: &UninstallArgs,
-) -> anyhow::Result<Option<Operator>> {
-    let name = gathered.of_package(namespace, &args.name);
-    let commands = CommandLine::of(&args.connection);
-    // An operator that does not exist is reported later.
-    let found = gathered.find(namespace, &name, &commands).ok();
-    match found.as_ref().and_then(|found| found.package()) {
-        Some(package) => get_cluster(client, &format!("{package}.{namespace}")).await,
-        None => Ok(None),
-    }
 }
 
 /// Returns true if the namespace has no other operator.

@@ -354,9 +354,9 @@ impl Operator<'_> {
 
     /// Returns a settled state with this text and the deprecation messages.
     pub(super) fn settled(&self, state: State, text: &str) -> Verdict {
-        let texts = [text.to_owned(), self.deprecation()];
-        let texts = texts.into_iter().filter(|text| !text.is_empty());
-        Verdict::new(state, texts.collect::<Vec<String>>().join("; "))
+        let own = Some(text.to_owned()).filter(|text| !text.is_empty());
+        let texts: Vec<String> = own.into_iter().chain(self.deprecation()).collect();
+        Verdict::new(state, texts.join("; "))
     }
 
     /// Returns the ClusterServiceVersion that the status names and that was deleted.
@@ -448,7 +448,7 @@ impl Operator<'_> {
     }
 
     /// Returns the deprecation messages of the catalog.
-    fn deprecation(&self) -> String {
+    fn deprecation(&self) -> Option<String> {
         let conditions = self.subscription.into_iter().flat_map(true_conditions);
         let about = [
             condition::PACKAGE_DEPRECATED,
@@ -459,10 +459,7 @@ impl Operator<'_> {
             .filter(|condition| about.contains(&condition.type_.as_str()))
             .map(|condition| condition.message.as_deref().unwrap_or(&condition.type_))
             .collect();
-        match texts.is_empty() {
-            true => String::new(),
-            false => format!("deprecated: {}", texts.join("; ")),
-        }
+        (!texts.is_empty()).then(|| format!("deprecated: {}", texts.join("; ")))
     }
 }
 

@@ -79,14 +79,8 @@ pub(super) fn refs(operator: &Operator) -> impl Iterator<Item = &RichReference> 
 
 /// Returns the fields that identify the object of a reference.
 pub(super) fn key(reference: &RichReference) -> [&Option<String>; 4] {
-    let RichReference {
-        api_version,
-        kind,
-        namespace,
-        name,
-        ..
-    } = reference;
-    [api_version, kind, namespace, name]
+    let (version, kind) = (&reference.api_version, &reference.kind);
+    [version, kind, &reference.namespace, &reference.name]
 }
 
 /// Returns the namespace of the object; `None` for a cluster-wide one.
