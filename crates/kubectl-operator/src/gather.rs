@@ -59,8 +59,8 @@ async fn failed_plans(client: &Client, gathered: &mut Gathered) -> anyhow::Resul
             // The version may have been installed again since.
             let last = of_csv.max_by_key(|plan| plan.creation_timestamp().map(|made| made.0));
             if let Some(plan) = last.filter(|plan| plan.phase() == InstallPlanPhase::Failed) {
-                let key = (namespace.clone(), plan.name_any());
-                gathered.plans.insert(key, plan.clone());
+                let key = (namespace.clone(), csv);
+                gathered.failed_plans.insert(key, plan.clone());
             }
         }
     }

@@ -20,8 +20,8 @@ use kube::ResourceExt as _;
 use olm_api::condition::subscription as condition;
 use olm_api::labels::OWNER_KIND_CSV;
 use olm_api::v1alpha1::{
-    Approval, ClusterServiceVersion, ClusterServiceVersionPhase as Phase, InstallPlan, InstallPlanPhase,
-    Subscription, SubscriptionState, SubscriptionStatus,
+    Approval, ClusterServiceVersion, ClusterServiceVersionPhase as Phase, InstallPlan, Subscription,
+    SubscriptionState, SubscriptionStatus,
 };
 use serde::Serialize;
 
@@ -46,8 +46,10 @@ pub(crate) type Key = (String, String);
 pub(crate) struct Gathered {
     /// All Subscriptions.
     pub subscriptions: Vec<Subscription>,
-    /// InstallPlans that Subscriptions refer to, as far as they are needed, and failed ones of versions that wait.
+    /// InstallPlans that Subscriptions refer to, as far as they are needed.
     pub plans: BTreeMap<Key, InstallPlan>,
+    /// Failed InstallPlans of ClusterServiceVersions that OLM no longer works on, by these.
+    pub failed_plans: BTreeMap<Key, InstallPlan>,
     /// InstallPlans that were not requested, because there are too many.
     pub unasked: BTreeSet<Key>,
     /// ClusterServiceVersions without copies.
@@ -150,7 +152,11 @@ impl Gathered {
                 older: newest.map(|key| all_older(&key)).unwrap_or_default(),
                 is_hidden,
             };
-            operator.failed_plan = self.failed_plan_of(&operator);
+            let failed = operator.left_behind().find_map(|csv| {
+                let key = (operator.namespace(), csv.name_any());
+                self.failed_plans.get(&key)
+            });
+            operator.failed_plan = failed;
             operators.push(operator);
         }
         // OLM deletes a replaced version, so it belongs to the operator that replaces it. A cycle has no newest version.
@@ -174,20 +180,6 @@ impl Gathered {
             ..Operator::default()
         }));
         operators
-    }
-
-    /// Returns the failed InstallPlan of a version that OLM no longer works on.
-    fn failed_plan_of(&self, operator: &Operator<'_>) -> Option<&InstallPlan> {
-        let mut left = operator.left_behind();
-        left.find_map(|csv| {
-            let (namespace, name) = (operator.namespace(), csv.name_any());
-            let mut plans = self.plans.iter().filter(|((of, _), _)| *of == namespace);
-            let failed = plans.find(|(_, plan)| {
-                plan.phase() == InstallPlanPhase::Failed
-                    && plan.spec.cluster_service_version_names.contains(&name)
-            });
-            failed.map(|(_, plan)| plan)
-        })
     }
 
     /// Returns a Subscription of a namespace.
