@@ -264,10 +264,8 @@ async fn fill(client: &Client, definition: &mut Definition) -> anyhow::Result<()
         Err(error) => definition.objects = Objects::Unknown(format!("{error:#}")),
         Ok(None) => definition.objects = Objects::NoDefinition,
         Ok(Some(crd)) => {
-            definition.objects = match objects(client, &crd).await {
-                Ok(objects) => objects,
-                Err(error) => Objects::Unknown(format!("{error:#}")),
-            };
+            let found = objects(client, &crd).await;
+            definition.objects = found.unwrap_or_else(|error| Objects::Unknown(format!("{error:#}")));
             definition.crd = Some(crd);
         }
     }

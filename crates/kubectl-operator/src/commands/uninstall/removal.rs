@@ -273,27 +273,19 @@ pub(super) fn decide(
 /// None are returned if another Subscription of the namespace has the package, because they may be its versions.
 fn unsubscribed<'a>(gathered: &'a Gathered, operator: &Found<'_>) -> Vec<&'a ClusterServiceVersion> {
     let namespace = operator.namespace();
-    let all = gathered.operators();
-    let of_package = all
-        .iter()
-        .filter(|found| found.namespace() == namespace && found.package() == operator.package());
-    let label = match of_package.count() {
-        1 => operator
-            .package()
-            .and_then(|package| component_label(package, &namespace)),
-        _ => None,
+    let mut all = gathered.operators();
+    all.retain(|found| found.namespace() == namespace);
+    let of_package = all.iter().filter(|found| found.package() == operator.package());
+    let label = operator.package().filter(|_| of_package.count() == 1);
+    let Some(label) = label.and_then(|package| component_label(package, &namespace)) else {
+        return Vec::new();
     };
     let is_component = |csv: &ClusterServiceVersion| {
         // Labels of long names are cut, so another package may have the same.
         let is_of_other = package_of(csv).is_some_and(|of| Some(of.as_str()) != operator.package());
-        !is_of_other
-            && label
-                .as_ref()
-                .is_some_and(|label| csv.labels().contains_key(label))
+        !is_of_other && csv.labels().contains_key(&label)
     };
-    let lone = all
-        .iter()
-        .filter(|found| found.subscription.is_none() && found.namespace() == namespace);
+    let lone = all.iter().filter(|found| found.subscription.is_none());
     let labelled = lone.filter(|found| found.installed.is_some_and(is_component));
     labelled.flat_map(|found| gathered.chain(found)).collect()
 }

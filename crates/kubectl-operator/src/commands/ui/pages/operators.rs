@@ -110,8 +110,8 @@ pub(in super::super) fn operator(frame: &Frame<'_>, gathered: &Gathered, name: &
     let way_out = operator
         .way_out(&verdict, commands)
         .filter(|_| !(plan.is_some() && verdict.is_approval()) && row.state.mark() != Mark::Fine);
-    let conditions = operator.subscription.and_then(|found| found.status.as_ref());
-    let conditions = conditions
+    let conditions = operator
+        .status()
         .map(|status| status.conditions.as_slice())
         .unwrap_or_default();
     let body = html! {
