@@ -442,9 +442,8 @@ impl Operator<'_> {
         let installed = self.last_succeeded();
         let installed_csv = match (installed, state) {
             (Some(csv), _) => csv.name_any(),
-            (None, State::Installing) => String::new(),
             // It never succeeded.
-            (None, _) if self.installed.is_some() => String::new(),
+            (None, state) if state == State::Installing || self.installed.is_some() => String::new(),
             (None, _) => status
                 .and_then(|status| status.installed_csv.clone())
                 .unwrap_or_default(),
