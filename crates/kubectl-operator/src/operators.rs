@@ -90,9 +90,7 @@ pub(crate) struct Operator<'a> {
 impl Gathered {
     /// Prints warnings about objects that are missing from the result.
     pub(crate) fn warn(&self) {
-        for note in self.notes() {
-            printer::warning(&note);
-        }
+        self.notes().for_each(|note| printer::warning(&note));
     }
 
     /// Returns notes on objects that are not known.

@@ -51,9 +51,7 @@ async fn install(cluster: &Cluster, args: &InstallArgs) -> anyhow::Result<Verdic
         Ok(wanted) => wanted,
         Err(error) => return Err(obstacle(cluster, args, error).await),
     };
-    for note in &wanted.notes {
-        printer::warning(note);
-    }
+    wanted.notes.iter().for_each(|note| printer::warning(note));
     let name = wanted.subscription.name_any();
     write(client, namespace, args.create_namespace, &wanted, &mut |text| {
         printer::progress(text);
