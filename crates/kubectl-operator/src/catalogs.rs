@@ -69,12 +69,7 @@ enum Origin {
 impl Catalogs {
     /// Returns the bundle of a planned installation. It is empty, with a warning, if the catalog cannot serve it.
     pub(crate) async fn bundle(&self, install: &Install) -> Bundle {
-        let Install {
-            package,
-            channel,
-            name,
-            ..
-        } = install;
+        let (package, channel, name) = (&install.package, &install.channel, &install.name);
         let found = match self.origins.get(&install.catalog) {
             None => None,
             Some(Origin::Directory(index)) => snapshot::bundle_of(index, package, channel, name),

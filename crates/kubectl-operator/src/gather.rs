@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use kube::core::Selector;
 use kube::{Client, ResourceExt as _};
 use olm_api::labels;
@@ -59,8 +60,8 @@ async fn failed_plans(client: &Client, gathered: &mut Gathered) -> anyhow::Resul
             // The version may have been installed again since.
             let last = of_csv.max_by_key(|plan| plan.creation_timestamp().map(|made| made.0));
             if let Some(plan) = last.filter(|plan| plan.phase() == InstallPlanPhase::Failed) {
-                let key = (namespace.clone(), plan.name_any());
-                gathered.plans.insert(key, plan.clone());
+                let key = (namespace.clone(), csv);
+                gathered.failed_plans.insert(key, plan.clone());
             }
         }
     }
@@ -174,21 +175,22 @@ async fn workload(client: &Client, namespace: &str, name: &str) -> anyhow::Resul
             return Ok(workload);
         }
     }
-    let selector = workload
-        .deployment
-        .as_ref()
-        .and_then(|deployment| deployment.spec.as_ref())
-        .and_then(|spec| Selector::try_from(spec.selector.clone()).ok())
-        // An empty selector matches all pods.
-        .filter(|selector| !selector.selects_all());
-    let Some(selector) = selector else {
+    let deployment = workload.deployment.as_ref();
+    let spec = deployment.and_then(|deployment| deployment.spec.as_ref());
+    let Some(selector) = spec.and_then(|spec| pod_selector(spec.selector.clone())) else {
         return Ok(workload);
     };
-    match list::<Pod>(client, Some(namespace), &selector.to_string()).await {
+    match list::<Pod>(client, Some(namespace), &selector).await {
         Ok(pods) => workload.pods = pods,
         Err(error) => workload.unread = Some(forbidden(error)?),
     }
     Ok(workload)
+}
+
+/// Returns the selector for the pods of a Deployment; `None` for an empty one, which matches all pods.
+pub(crate) fn pod_selector(selector: LabelSelector) -> Option<String> {
+    let selector = Selector::try_from(selector).ok()?;
+    (!selector.selects_all()).then(|| selector.to_string())
 }
 
 /// Returns the text of an error if it is about missing permission.

@@ -20,8 +20,8 @@ use kube::ResourceExt as _;
 use olm_api::condition::subscription as condition;
 use olm_api::labels::OWNER_KIND_CSV;
 use olm_api::v1alpha1::{
-    Approval, ClusterServiceVersion, ClusterServiceVersionPhase as Phase, InstallPlan, InstallPlanPhase,
-    Subscription, SubscriptionState, SubscriptionStatus,
+    Approval, ClusterServiceVersion, ClusterServiceVersionPhase as Phase, InstallPlan, Subscription,
+    SubscriptionState, SubscriptionStatus,
 };
 use serde::Serialize;
 
@@ -46,8 +46,10 @@ pub(crate) type Key = (String, String);
 pub(crate) struct Gathered {
     /// All Subscriptions.
     pub subscriptions: Vec<Subscription>,
-    /// InstallPlans that Subscriptions refer to, as far as they are needed, and failed ones of versions that wait.
+    /// InstallPlans that Subscriptions refer to, as far as they are needed.
     pub plans: BTreeMap<Key, InstallPlan>,
+    /// Failed InstallPlans of ClusterServiceVersions that OLM no longer works on, by these.
+    pub failed_plans: BTreeMap<Key, InstallPlan>,
     /// InstallPlans that were not requested, because there are too many.
     pub unasked: BTreeSet<Key>,
     /// ClusterServiceVersions without copies.
@@ -88,9 +90,7 @@ pub(crate) struct Operator<'a> {
 impl Gathered {
     /// Prints warnings about objects that are missing from the result.
     pub(crate) fn warn(&self) {
-        for note in self.notes() {
-            printer::warning(&note);
-        }
+        self.notes().for_each(|note| printer::warning(&note));
     }
 
     /// Returns notes on objects that are not known.
@@ -101,14 +101,16 @@ impl Gathered {
         unreadable.chain(unasked)
     }
 
+    /// Returns true if this ClusterServiceVersion exists, also if it cannot be read.
+    pub(crate) fn has_csv(&self, key: &Key) -> bool {
+        let is_it = |found: &Unreadable| {
+            found.kind == OWNER_KIND_CSV && found.namespace == key.0 && found.name == key.1
+        };
+        self.csvs.contains_key(key) || self.unreadable.iter().any(is_it)
+    }
+
     /// Returns all operators by namespace and name, those with Subscriptions first.
     pub(crate) fn operators(&self) -> Vec<Operator<'_>> {
-        let is_unreadable = |(namespace, name): &Key| {
-            let mut objects = self.unreadable.iter();
-            objects.any(|object| {
-                object.kind == OWNER_KIND_CSV && object.namespace == *namespace && object.name == *name
-            })
-        };
         let older = |key: &Key| {
             let replaces = self.csvs.get(key)?.spec.replaces()?;
             Some((key.0.clone(), replaces.to_owned()))
@@ -129,7 +131,7 @@ impl Gathered {
             let mut csv = |name: Option<&String>| {
                 let key = (namespace.clone(), name?.clone());
                 let found = self.csvs.get(&key);
-                is_hidden |= is_unreadable(&key);
+                is_hidden |= found.is_none() && self.has_csv(&key);
                 of_subscriptions.insert(key);
                 found
             };
@@ -148,7 +150,11 @@ impl Gathered {
                 older: newest.map(|key| all_older(&key)).unwrap_or_default(),
                 is_hidden,
             };
-            operator.failed_plan = self.failed_plan_of(&operator);
+            let failed = operator.left_behind().find_map(|csv| {
+                let key = (operator.namespace(), csv.name_any());
+                self.failed_plans.get(&key)
+            });
+            operator.failed_plan = failed;
             operators.push(operator);
         }
         // OLM deletes a replaced version, so it belongs to the operator that replaces it. A cycle has no newest version.
@@ -156,13 +162,10 @@ impl Gathered {
         let newest = self.csvs.keys().filter(|key| !has_newer.contains(*key));
         let mut replaced = BTreeSet::new();
         for key in of_subscriptions.iter().chain(newest) {
-            let mut next = older(key);
-            while let Some(key) = next {
-                next = older(&key);
-                if !replaced.insert(key) {
-                    break;
-                }
-            }
+            let older = successors(older(key), older);
+            older
+                .take_while(|key| replaced.insert(key.clone()))
+                .for_each(drop);
         }
         let others = self
             .csvs
@@ -175,20 +178,6 @@ impl Gathered {
             ..Operator::default()
         }));
         operators
-    }
-
-    /// Returns the failed InstallPlan of a version that OLM no longer works on.
-    fn failed_plan_of(&self, operator: &Operator<'_>) -> Option<&InstallPlan> {
-        let mut left = operator.left_behind();
-        left.find_map(|csv| {
-            let (namespace, name) = (operator.namespace(), csv.name_any());
-            let mut plans = self.plans.iter().filter(|((of, _), _)| *of == namespace);
-            let failed = plans.find(|(_, plan)| {
-                plan.phase() == InstallPlanPhase::Failed
-                    && plan.spec.cluster_service_version_names.contains(&name)
-            });
-            failed.map(|(_, plan)| plan)
-        })
     }
 
     /// Returns a Subscription of a namespace.
@@ -224,10 +213,9 @@ impl Gathered {
     ) -> anyhow::Result<Operator<'_>> {
         let mut own = self.operators();
         own.retain(|operator| operator.namespace() == namespace);
-        if let Some(at) = own.iter().position(|operator| operator.name() == name) {
-            return Ok(own.swap_remove(at));
-        }
-        if let Some(at) = own.iter().position(|operator| operator.package() == Some(name)) {
+        let named = own.iter().position(|operator| operator.name() == name);
+        let of_package = || own.iter().position(|operator| operator.package() == Some(name));
+        if let Some(at) = named.or_else(of_package) {
             return Ok(own.swap_remove(at));
         }
         let names: Vec<String> = own.iter().map(Operator::name).collect();
@@ -248,8 +236,9 @@ impl Gathered {
             operator.namespace(),
             operator.subscription.map(|own| own.name_any()),
         );
-        let known = operator.installed.into_iter().chain(operator.current);
-        let mut names: BTreeSet<String> = known.map(|csv| csv.name_any()).collect();
+        let current = operator.current.map(|csv| csv.name_any());
+        let installed = operator.installed.map(|csv| csv.name_any());
+        let names: BTreeSet<String> = installed.into_iter().chain(current.clone()).collect();
         let of_others: BTreeSet<&String> = self
             .subscriptions
             .iter()
@@ -259,37 +248,23 @@ impl Gathered {
             .flat_map(|status| status.installed_csv.iter().chain(&status.current_csv))
             .collect();
         let all = self.csvs.iter().filter(|((of, _), _)| *of == namespace);
-        let mut left: Vec<(&str, &ClusterServiceVersion)> = all
+        let known: BTreeMap<&str, &ClusterServiceVersion> = all
             .filter(|((_, name), _)| names.contains(name) || !of_others.contains(name))
             .map(|((_, name), csv)| (name.as_str(), csv))
             .collect();
-        let existing: BTreeSet<&str> = left.iter().map(|(name, _)| *name).collect();
-        loop {
-            let count = names.len();
-            for (name, csv) in &left {
-                let replaces = csv.spec.replaces().unwrap_or_default();
-                if names.contains(*name) && existing.contains(replaces) {
-                    names.insert(replaces.to_owned());
-                } else if names.contains(replaces) {
-                    names.insert((*name).to_owned());
-                }
-            }
-            if names.len() == count {
-                break;
-            }
-        }
-        let current = operator.current.map(|csv| csv.name_any());
-        left.retain(|(name, _)| names.contains(*name));
-        let known: BTreeMap<&str, &ClusterServiceVersion> = left.iter().copied().collect();
         let older = |csv: &&ClusterServiceVersion| {
             let replaces = csv.spec.replaces().filter(|older| *older != csv.name_any())?;
             known.get(replaces).copied()
         };
         // A cycle of versions has no end.
-        let place = |csv| successors(Some(csv), older).take(known.len()).count();
+        let path = |csv| successors(Some(csv), older).take(known.len());
+        let own = names.iter().filter_map(|name| known.get(name.as_str()).copied());
+        let own: BTreeSet<String> = own.flat_map(path).map(|csv| csv.name_any()).collect();
+        let mut chain: Vec<&ClusterServiceVersion> = known.values().copied().collect();
+        chain.retain(|csv| path(*csv).any(|csv| own.contains(&csv.name_any())));
         // Without a link between them, the current version is the newer one.
-        left.sort_by_cached_key(|(name, csv)| (place(*csv), current.as_deref() == Some(*name)));
-        left.into_iter().map(|(_, csv)| csv).collect()
+        chain.sort_by_cached_key(|csv| (path(*csv).count(), current == Some(csv.name_any())));
+        chain
     }
 }
 
@@ -301,10 +276,8 @@ pub(crate) fn open_plan(subscription: &Subscription) -> Option<Key> {
     let is_open = status.state != SubscriptionState::AtLatestKnown
         || message_or_reason(subscription, condition::INSTALL_PLAN_PENDING).is_some()
         || message_or_reason(subscription, condition::INSTALL_PLAN_FAILED).is_some();
-    match is_open {
-        true => Some((subscription.namespace()?, name.to_owned())),
-        false => None,
-    }
+    let key = (subscription.namespace()?, name.to_owned());
+    is_open.then_some(key)
 }
 
 /// Returns the name of the InstallPlan that a Subscription refers to.
@@ -467,9 +440,8 @@ impl Operator<'_> {
         let installed = self.last_succeeded();
         let installed_csv = match (installed, state) {
             (Some(csv), _) => csv.name_any(),
-            (None, State::Installing) => String::new(),
             // It never succeeded.
-            (None, _) if self.installed.is_some() => String::new(),
+            (None, state) if state == State::Installing || self.installed.is_some() => String::new(),
             (None, _) => status
                 .and_then(|status| status.installed_csv.clone())
                 .unwrap_or_default(),

@@ -16,26 +16,26 @@ use k8s_openapi::serde::Serialize;
 use k8s_openapi::serde::de::DeserializeOwned;
 use kube::api::{DeleteParams, DynamicObject, Patch, PatchParams, PostParams, Preconditions};
 use kube::{Api, Client, Resource, ResourceExt as _};
+use olm_api::GROUP;
 use serde_json::{Value, json};
 
-use crate::reader::{Kind, NamespacedKind, answer, of_kind};
+use crate::reader::{Kind, answer, of_kind};
 
-/// Returns true if the user may do this with an object of a namespace, or with all objects of the kind if the name is empty.
+/// Returns true if the user may do this with an object of OLM in a namespace, or with all objects of the kind if the name is empty.
+/// `plural` is the name of the kind in requests.
 ///
 /// # Errors
 /// The request to the API server fails.
-pub(crate) async fn is_allowed<K: NamespacedKind>(
+pub(crate) async fn is_allowed(
     client: &Client,
     namespace: &str,
-    verb: &str,
-    name: &str,
+    [verb, plural, name]: [&str; 3],
 ) -> anyhow::Result<bool> {
-    let plural = K::plural(&());
     let asked = ResourceAttributes {
-        group: Some(K::group(&()).into_owned()),
+        group: Some(GROUP.to_owned()),
         name: Some(name.to_owned()),
         namespace: Some(namespace.to_owned()),
-        resource: Some(plural.to_string()),
+        resource: Some(plural.to_owned()),
         verb: Some(verb.to_owned()),
         ..ResourceAttributes::default()
     };

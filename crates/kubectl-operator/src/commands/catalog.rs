@@ -258,6 +258,11 @@ pub(super) fn row(source: &CatalogSource) -> Row {
     }
 }
 
+/// Returns true if the catalog responded to the last request.
+pub(super) fn is_ready(source: &CatalogSource) -> bool {
+    row(source).state == condition::READY
+}
+
 /// Returns the problems that a catalog reports in its status; empty if there are none. A catalog may be READY all the same.
 pub(crate) fn message(source: &CatalogSource) -> String {
     let status = source.status.as_ref();

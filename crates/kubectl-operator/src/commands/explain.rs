@@ -185,17 +185,16 @@ pub(super) fn for_people(mut explained: Explained, causes: &[Cause], name: Optio
     let failed: Vec<_> = parts
         .flat_map(|part| part.advice.failed_upgrades.clone())
         .collect();
-    let mut standings = std::mem::take(&mut explained.standings);
-    standings.retain(|standing| {
+    explained.standings.retain(|standing| {
         let mut failed = failed.iter();
         !failed.any(|failed| failed.subscription == standing.subscription)
     });
     explained.not_succeeded.retain(|found| {
         let name = format!("ClusterServiceVersion {}: ", found.csv);
-        let of_standing = standings.iter().any(|standing| standing.state.contains(&name));
+        let mut standings = explained.standings.iter();
+        let of_standing = standings.any(|standing| standing.state.contains(&name));
         !of_standing && !failed.iter().any(|failed| failed.csv == found.csv)
     });
-    explained.standings = standings;
     explained
 }
 

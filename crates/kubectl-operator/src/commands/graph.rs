@@ -46,9 +46,7 @@ pub(crate) async fn run(args: &GraphArgs) -> anyhow::Result<Verdict> {
     if args.output == Drawing::Svg {
         graph.cut(MAX_DRAWN.0, MAX_DRAWN.1);
     }
-    for note in graph.notes() {
-        printer::warning(&note);
-    }
+    graph.notes().iter().for_each(|note| printer::warning(note));
     match args.output {
         Drawing::Text => printer::painted(lines(&graph, Colours::of_stdout()))?,
         Drawing::Svg => printer::data(&to_svg(&graph))?,

@@ -3,7 +3,7 @@
 use anyhow::{anyhow, bail};
 use kube::ResourceExt as _;
 use olm_api::labels::UPGRADE_HOLD;
-use olm_api::v1alpha1::{InstallPlanPhase, Subscription};
+use olm_api::v1alpha1::Subscription;
 use olm_resolver::hold::parse_range;
 use serde_json::json;
 
@@ -46,10 +46,7 @@ async fn held(cluster: &Cluster, name: &str, range: Option<&str>) -> anyhow::Res
     let (operator, subscription) = found(&gathered, cluster, name)?;
     let name = operator.name();
     let row = operator.row();
-    let exists = |csv: &str| {
-        let key = (cluster.namespace.clone(), csv.to_owned());
-        gathered.csvs.contains_key(&key)
-    };
+    let exists = |csv: &str| gathered.has_csv(&(cluster.namespace.clone(), csv.to_owned()));
     let range = match range {
         Some(range) => range.to_owned(),
         None if row.installed_version.is_empty() => {
@@ -92,10 +89,8 @@ async fn held(cluster: &Cluster, name: &str, range: Option<&str>) -> anyhow::Res
         None => operator.former().filter(|_| pending.is_none()).map(|_| {
             // Until the version exists, there is nothing to roll back.
             let is_absent = operator.current.is_none() && !operator.is_hidden;
-            let open = operator
-                .plan
-                .filter(|plan| plan.phase() != InstallPlanPhase::Complete);
-            let way = match open.filter(|_| is_absent).map(|plan| plan.name_any()) {
+            let open = operator.plan.filter(|_| is_absent && !operator.is_carried_out());
+            let way = match open.map(|plan| plan.name_any()) {
                 Some(plan) => format!(
                     "to stop it delete the plan with `kubectl delete installplan {} {}`",
                     quoted(&plan),

@@ -27,6 +27,7 @@ use crate::args::shared::UPSTREAM_TIMEOUT;
 use crate::cluster::Cluster;
 use crate::confirm::{has_terminal, unless_refused};
 use crate::groups::Group;
+use crate::operators::Gathered;
 use crate::packages::{Channel, Package, Version, is_catalog, named, preferred};
 use crate::preview::losses;
 use crate::reader::{api, get, has_namespace, is_forbidden, list_names, list_readable, require_namespace};
@@ -50,9 +51,7 @@ async fn install(cluster: &Cluster, args: &InstallArgs) -> anyhow::Result<Verdic
         Ok(wanted) => wanted,
         Err(error) => return Err(obstacle(cluster, args, error).await),
     };
-    for note in &wanted.notes {
-        printer::warning(note);
-    }
+    wanted.notes.iter().for_each(|note| printer::warning(note));
     let name = wanted.subscription.name_any();
     write(client, namespace, args.create_namespace, &wanted, &mut |text| {
         printer::progress(text);
@@ -210,15 +209,15 @@ async fn wanted(cluster: &Cluster, args: &InstallArgs) -> anyhow::Result<Wanted>
         }
     };
     let (subscriptions, unreadable) = list_readable::<Subscription>(client, Some(namespace), "").await?;
-    let originals = gather::originals();
-    let csvs = match list_readable::<ClusterServiceVersion>(client, Some(namespace), &originals).await {
-        Ok((csvs, _)) => csvs,
+    let mut gathered = match gather::versions(client, Some(namespace)).await {
+        Ok(found) => found,
         // An account that only creates Subscriptions need not be allowed to list what runs.
-        Err(error) if is_forbidden(&error) => Vec::new(),
+        Err(error) if is_forbidden(&error) => Gathered::default(),
         Err(error) => return Err(error),
     };
-    let unsubscribed = unsubscribed(&args.package, &csvs, &subscriptions);
-    let known = subscriptions.into_iter().map(|found| Subscribed {
+    gathered.subscriptions = subscriptions;
+    let unsubscribed = unsubscribed(&args.package, &gathered);
+    let known = gathered.subscriptions.into_iter().map(|found| Subscribed {
         name: found.name_any(),
         package: found.spec.name,
     });
@@ -253,30 +252,22 @@ async fn wanted(cluster: &Cluster, args: &InstallArgs) -> anyhow::Result<Wanted>
 }
 
 /// Returns the ClusterServiceVersions of a package that no Subscription has, that no other replaces, and that are not being deleted.
-fn unsubscribed(
-    package: &str,
-    csvs: &[ClusterServiceVersion],
-    subscriptions: &[Subscription],
-) -> Vec<Unsubscribed> {
-    let statuses = subscriptions.iter().filter_map(|found| found.status.as_ref());
-    let mut known: BTreeSet<&str> = statuses
-        .flat_map(|status| status.installed_csv.iter().chain(&status.current_csv))
-        .map(String::as_str)
-        .collect();
-    known.extend(csvs.iter().filter_map(|csv| csv.spec.replaces()));
-    let free = csvs
-        .iter()
-        .filter(|csv| !csv.is_copied() && csv.metadata.deletion_timestamp.is_none())
-        .filter(|csv| !known.contains(csv.name_any().as_str()));
-    let own = free.filter(|csv| package_of(csv).as_deref() == Some(package));
-    let is_there = |name: &&str| csvs.iter().any(|csv| !csv.is_copied() && csv.name_any() == *name);
-    own.map(|csv| Unsubscribed {
-        name: csv.name_any(),
-        version: csv.spec.version.clone().unwrap_or_default(),
-        has_failed: *csv.phase() == Phase::Failed,
-        former: csv.spec.replaces().filter(is_there).map(str::to_owned),
-    })
-    .collect()
+fn unsubscribed(package: &str, gathered: &Gathered) -> Vec<Unsubscribed> {
+    let is_own = |csv: &&ClusterServiceVersion| {
+        csv.metadata.deletion_timestamp.is_none() && package_of(csv).as_deref() == Some(package)
+    };
+    let operators = gathered.operators();
+    let alone = operators.iter().filter(|found| found.subscription.is_none());
+    let own = alone.filter_map(|found| {
+        let csv = found.installed.filter(is_own)?;
+        Some(Unsubscribed {
+            name: csv.name_any(),
+            version: csv.spec.version.clone().unwrap_or_default(),
+            has_failed: *csv.phase() == Phase::Failed,
+            former: found.former().map(|former| former.name_any()),
+        })
+    });
+    own.collect()
 }
 
 /// Returns notes on target namespaces that may not exist. OLM accepts them, and an operator that watches nothing is ready.

@@ -17,9 +17,7 @@ use crate::{Verdict, gather, printer};
 pub(crate) async fn run(args: &OperandsArgs) -> anyhow::Result<Verdict> {
     let cluster = Cluster::connect(&args.connection).await?;
     let (found, notes) = of_operator(&cluster, &args.name).await?;
-    for note in &notes {
-        printer::warning(note);
-    }
+    notes.iter().for_each(|note| printer::warning(note));
     if found.is_empty() {
         printer::progress("No resources found");
     }

@@ -45,13 +45,10 @@ pub(crate) async fn run(args: &RightsArgs) -> anyhow::Result<Verdict> {
         );
     };
     let groups = list::<OperatorGroup>(client, Some(namespace), "").await?;
-    let (targets, account) = match groups.as_slice() {
-        [group] => (
-            Group::from(group).targets,
-            group.spec.service_account().map(str::to_owned),
-        ),
-        _ => (None, None),
-    };
+    let group = groups.first().filter(|_| groups.len() == 1).map(Group::from);
+    let (targets, account) = group
+        .map(|group| (group.targets, group.account))
+        .unwrap_or_default();
     let targets = targets.unwrap_or_else(|| {
         printer::warning(&format!(
             "the target namespaces are not known, because namespace {namespace} has no single OperatorGroup without a selector; these rights are for {namespace} alone"

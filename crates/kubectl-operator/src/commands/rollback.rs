@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, anyhow, bail};
 use kube::ResourceExt as _;
-use olm_api::v1alpha1::{ClusterServiceVersion, InstallPlan, Subscription, SubscriptionStatus};
+use olm_api::v1alpha1::{InstallPlan, Subscription, SubscriptionStatus};
 use olm_resolver::CatalogKey;
 use olm_resolver::objects::{Objects, resolver_subscription};
 use olm_resolver::plan::plan;
@@ -25,7 +25,7 @@ use crate::args::change::{OperandStrategy, RollbackArgs, UninstallArgs};
 use crate::args::shared::{Document, WaitArgs, quoted};
 use crate::cluster::Cluster;
 use crate::confirm::confirm;
-use crate::reader::{NamespacedKind, api, list};
+use crate::reader::{api, list};
 use crate::watch::Screen;
 use crate::{Unsettled, Verdict, catalogs, global, printer, writer};
 
@@ -145,21 +145,22 @@ async fn check_resolution(
 /// A permission is missing, or the API server does not answer.
 async fn check_permissions(cluster: &Cluster, removal: &Removal, name: &str) -> anyhow::Result<()> {
     let (client, namespace) = (&cluster.client, cluster.namespace.as_str());
-    let mut missing = Vec::new();
-    need::<Subscription>(cluster, "create", "", &mut missing).await?;
-    if let Some(subscription) = &removal.subscription {
-        need::<Subscription>(cluster, "delete", &subscription.name_any(), &mut missing).await?;
-    }
-    for csv in &removal.csvs {
-        need::<ClusterServiceVersion>(cluster, "delete", &csv.name_any(), &mut missing).await?;
-    }
-    for open in &removal.plans {
-        need::<InstallPlan>(cluster, "delete", &open.plan.name_any(), &mut missing).await?;
-    }
+    let objects = removal.objects();
+    let deleted = objects
+        .iter()
+        .map(|(plural, name, _)| ["delete", *plural, name.as_str()]);
     // One Manual Subscription makes all plans of the namespace wait for approval.
     let subscriptions = list::<Subscription>(client, Some(namespace), "").await?;
-    if subscriptions.iter().any(|found| found.spec.is_manual()) {
-        need::<InstallPlan>(cluster, "patch", "", &mut missing).await?;
+    let is_manual = subscriptions.iter().any(|found| found.spec.is_manual());
+    let approved = is_manual.then_some(["patch", "installplans", ""]);
+    let mut missing = Vec::new();
+    for step in std::iter::once(["create", "subscriptions", ""])
+        .chain(deleted)
+        .chain(approved)
+    {
+        if !writer::is_allowed(client, namespace, step).await? {
+            missing.push(step.join(" ").trim_end().to_owned());
+        }
     }
     if missing.is_empty() {
         return Ok(());
@@ -170,19 +171,6 @@ async fn check_permissions(cluster: &Cluster, removal: &Removal, name: &str) -> 
         missing.join(" and to "),
         removal.flags
     )
-}
-
-/// Adds a missing permission to the list, as in `delete installplans install-1`.
-async fn need<K: NamespacedKind>(
-    cluster: &Cluster,
-    verb: &str,
-    name: &str,
-    missing: &mut Vec<String>,
-) -> anyhow::Result<()> {
-    if !writer::is_allowed::<K>(&cluster.client, &cluster.namespace, verb, name).await? {
-        missing.push(format!("{verb} {} {name}", K::plural(&())).trim_end().to_owned());
-    }
-    Ok(())
 }
 
 /// Returns the file that has the Subscription while the cluster does not.

@@ -159,19 +159,20 @@ async fn made<W: Write>(
     .await?;
     made.filter(|_| watched.outcome == Outcome::Done).ok_or_else(|| {
         let explain = cluster.suggest("explain {}", &[subscription]);
-        let text = match failure {
-            // The line of an unresolved Subscription may name the command already.
-            Some(cause) if cause.contains(&explain) => format!("stopped waiting: {cause}"),
-            Some(cause) => format!("stopped waiting: {cause}; see `{explain}`"),
-            None if waits.contains(&explain) => {
-                format!("no InstallPlan within {} s: {waits}", wait.timeout().as_secs())
-            }
-            None => format!(
-                "no InstallPlan within {} s: {waits}; OLM continues in the background, see `{explain}`",
-                wait.timeout().as_secs()
+        let seconds = wait.timeout().as_secs();
+        let (text, rest) = match failure {
+            Some(cause) => (format!("stopped waiting: {cause}"), ""),
+            None => (
+                format!("no InstallPlan within {seconds} s: {waits}"),
+                "OLM continues in the background, ",
             ),
         };
-        Unsettled(text).into()
+        // The line of an unresolved Subscription may name the command already.
+        Unsettled(match text.contains(&explain) {
+            true => text,
+            false => format!("{text}; {rest}see `{explain}`"),
+        })
+        .into()
     })
 }
 

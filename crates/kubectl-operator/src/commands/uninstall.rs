@@ -25,11 +25,10 @@ pub(super) use self::removal::{Definition, Objects, Removal};
 use crate::args::change::{OperandStrategy, UninstallArgs};
 use crate::args::shared::{UPSTREAM_TIMEOUT, WaitArgs, quoted, slice};
 use crate::cluster::Cluster;
-use crate::command_line::CommandLine;
 use crate::confirm::{has_terminal, unless_refused};
 use crate::operands::Operand;
 use crate::operators::Gathered;
-use crate::reader::{NamespacedKind, answer, api, get_cluster, list, list_names, require_namespace};
+use crate::reader::{answer, api, get_cluster, list, list_names, require_namespace};
 use crate::watch::{Look, Outcome, Screen, are_gone, until};
 use crate::{Verdict, gather, operands, printer, terminal, writer};
 
@@ -72,19 +71,11 @@ pub(crate) async fn run(args: &UninstallArgs) -> anyhow::Result<Verdict> {
 /// A permission is missing.
 async fn check_permissions(client: &Client, removal: &Removal, name: &str) -> anyhow::Result<()> {
     let mut missing = Vec::new();
-    if let Some(own) = &removal.subscription
-        && !may_delete(client, own).await
-    {
-        missing.push(writer::subject(own));
-    }
-    for OpenPlan { plan, .. } in &removal.plans {
-        if !may_delete(client, plan).await {
-            missing.push(writer::subject(plan));
-        }
-    }
-    for csv in &removal.csvs {
-        if !may_delete(client, csv).await {
-            missing.push(writer::subject(csv));
+    for (plural, own, subject) in removal.objects() {
+        let allowed = writer::is_allowed(client, &removal.namespace, ["delete", plural, &own]).await;
+        // The API server may not answer that.
+        if !allowed.unwrap_or(true) {
+            missing.push(subject);
         }
     }
     if missing.is_empty() {
@@ -96,13 +87,6 @@ async fn check_permissions(client: &Client, removal: &Removal, name: &str) -> an
         missing.join(", "),
         removal.flags
     )
-}
-
-/// Returns true if the user may delete an object, also if the API server does not answer that.
-async fn may_delete<K: NamespacedKind>(client: &Client, object: &K) -> bool {
-    let (namespace, name) = (object.namespace().unwrap_or_default(), object.name_any());
-    let allowed = writer::is_allowed::<K>(client, &namespace, "delete", &name).await;
-    allowed.unwrap_or(true)
 }
 
 /// Returns a warning about a flag that has no effect.
@@ -151,7 +135,14 @@ pub(super) async fn look(cluster: &Cluster, args: &UninstallArgs) -> anyhow::Res
         require_namespace(client, namespace).await?;
     }
     let plans = list::<InstallPlan>(client, Some(namespace), "").await?;
-    let operator = operator_object(client, &gathered, namespace, args).await;
+    // An operator that does not exist is reported later.
+    let name = gathered.of_package(namespace, &args.name);
+    let found = gathered.find(namespace, &name, &cluster.commands).ok();
+    let package = found.and_then(|found| found.package().map(str::to_owned));
+    let operator = match package {
+        Some(package) => get_cluster::<Operator>(client, &format!("{package}.{namespace}")).await,
+        None => Ok(None),
+    };
     // A kept Operator object is only mentioned, so a user who may not read it can uninstall.
     let (operator, kept_operator) = match args.deletes_operator() {
         true => (operator?, None),
@@ -175,26 +166,6 @@ pub(super) async fn look(cluster: &Cluster, args: &UninstallArgs) -> anyhow::Res
         removal.unused_groups = groups.unwrap_or_default();
     }
     Ok(removal)
-}
-
-/// Returns the Operator object of the operator to uninstall; `None` without a Subscription.
-///
-/// # Errors
-/// It cannot be read.
-async fn operator_object(
-    client: &Client,
-    gathered: &Gathered,
-    namespace: &str,
-    args: &UninstallArgs,
-) -> anyhow::Result<Option<Operator>> {
-    let name = gathered.of_package(namespace, &args.name);
-    let commands = CommandLine::of(&args.connection);
-    // An operator that does not exist is reported later.
-    let found = gathered.find(namespace, &name, &commands).ok();
-    match found.as_ref().and_then(|found| found.package()) {
-        Some(package) => get_cluster(client, &format!("{package}.{namespace}")).await,
-        None => Ok(None),
-    }
 }
 
 /// Returns true if the namespace has no other operator.
@@ -271,11 +242,7 @@ pub(super) async fn add_definitions(
         }
         let mut definition = Definition {
             name,
-            is_deleted: false,
-            others: Vec::new(),
-            crd: None,
-            objects: Objects::NoDefinition,
-            deleted: 0,
+            ..Definition::default()
         };
         fill(client, &mut definition).await?;
         if definition.objects != Objects::NoDefinition {
@@ -297,10 +264,8 @@ async fn fill(client: &Client, definition: &mut Definition) -> anyhow::Result<()
         Err(error) => definition.objects = Objects::Unknown(format!("{error:#}")),
         Ok(None) => definition.objects = Objects::NoDefinition,
         Ok(Some(crd)) => {
-            definition.objects = match objects(client, &crd).await {
-                Ok(objects) => objects,
-                Err(error) => Objects::Unknown(format!("{error:#}")),
-            };
+            let found = objects(client, &crd).await;
+            definition.objects = found.unwrap_or_else(|error| Objects::Unknown(format!("{error:#}")));
             definition.crd = Some(crd);
         }
     }

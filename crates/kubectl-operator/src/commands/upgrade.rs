@@ -3,7 +3,7 @@
 use anyhow::bail;
 use go_compat::semver::Version;
 use kube::ResourceExt as _;
-use olm_api::v1alpha1::{ClusterServiceVersionPhase, InstallPlanPhase};
+use olm_api::v1alpha1::{ClusterServiceVersion, ClusterServiceVersionPhase};
 
 use super::{approve, rollout, status};
 use crate::args::change::UpgradeArgs;
@@ -152,13 +152,11 @@ async fn follow(cluster: &Cluster, subscriptions: &[String], args: &UpgradeArgs)
 
 /// Returns the verb for an operator whose plan is already running: its first version is not an upgrade.
 fn verb(gathered: &Gathered, namespace: &str, name: &str) -> &'static str {
-    let operators = gathered.operators();
-    let is_first = operators.iter().any(|operator| {
-        operator.namespace() == namespace
-            && operator.name() == name
-            && operator.verdict().state == State::Installing
-    });
-    if is_first { "installed" } else { "upgraded" }
+    let found = gathered.find(namespace, name, &CommandLine::default());
+    match found.is_ok_and(|found| found.verdict().state == State::Installing) {
+        true => "installed",
+        false => "upgraded",
+    }
 }
 
 fn step(gathered: &Gathered, namespace: &str, name: &str, commands: &CommandLine) -> Step {
@@ -182,8 +180,12 @@ fn step(gathered: &Gathered, namespace: &str, name: &str, commands: &CommandLine
         return Step::Approve;
     }
     let is_on_its_way = matches!(verdict.state, State::Installing | State::Upgrading);
-    let waits_for_user = || is_carried_out(operator) && gathered.tree(operator, commands).is_stuck;
-    if verdict.state == State::Upgrading && waits_for_bundle(operator) || is_on_its_way && waits_for_user() {
+    let is_unread = operator.subscription.and_then(next_unread).is_some();
+    let has_succeeded = |csv: &ClusterServiceVersion| *csv.phase() == ClusterServiceVersionPhase::Succeeded;
+    let waits_for_bundle =
+        verdict.state == State::Upgrading && is_unread && operator.current.is_some_and(has_succeeded);
+    let waits_for_user = || is_on_its_way && gathered.tree(operator, commands).is_stuck;
+    if operator.is_carried_out() && (waits_for_bundle || waits_for_user()) {
         return Step::Unread(format!(
             "cannot upgrade {name} yet: {message}; see `{}`",
             explain()
@@ -199,7 +201,6 @@ fn step(gathered: &Gathered, namespace: &str, name: &str, commands: &CommandLine
         // Scripts look for upstream's words.
         format!("subscription does not reference an install plan: {name}: {message}; {way_out}")
     };
-    let is_unread = operator.subscription.and_then(next_unread).is_some();
     if is_unread && operator.current.is_none() && operator.status().and_then(plan_name).is_none() {
         return Step::Unread(no_plan());
     }
@@ -228,20 +229,6 @@ fn step(gathered: &Gathered, namespace: &str, name: &str, commands: &CommandLine
             Step::Nothing(format!("cannot upgrade {name}: {message}; see `{}`", explain()))
         }
     }
-}
-
-/// Returns true if the installed version runs, its plan is complete, and the bundle of the next version is not unpacked.
-fn waits_for_bundle(operator: &Operator<'_>) -> bool {
-    let runs = operator
-        .current
-        .is_some_and(|csv| *csv.phase() == ClusterServiceVersionPhase::Succeeded);
-    runs && is_carried_out(operator) && operator.subscription.and_then(next_unread).is_some()
-}
-
-/// Returns true if no plan of the operator is running.
-fn is_carried_out(operator: &Operator<'_>) -> bool {
-    let plan = operator.plan;
-    plan.is_none_or(|plan| plan.phase() == InstallPlanPhase::Complete)
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@ use olm_api::condition::csv::{
 };
 use olm_api::condition::{TRUE, requirement, subscription as condition};
 use olm_api::labels;
+use olm_api::names::is_dns1123_subdomain;
 use olm_api::v1alpha1::{
     Approval, ClusterServiceVersion, InstallModeType, InstallPlan, InstallPlanPhase, Subscription,
     SubscriptionCondition,
@@ -152,9 +153,7 @@ pub(super) fn way_out_of(csv: &ClusterServiceVersion) -> Option<WayOut> {
     let (_, rest) = status.message.as_deref()?.split_once("exceeded quota: ")?;
     let (quota, _) = rest.split_once(',')?;
     // A user may have written the status.
-    let fits = |letter: char| letter.is_ascii_alphanumeric() || ".-".contains(letter);
-    let is_name = quota.starts_with(|first: char| first.is_ascii_alphanumeric()) && quota.chars().all(fits);
-    is_name.then(|| WayOut::RaiseQuota(quota.to_owned()))
+    is_dns1123_subdomain(quota).then(|| WayOut::RaiseQuota(quota.to_owned()))
 }
 
 /// Returns true if a ClusterServiceVersion waits for a CustomResourceDefinition of its own operator that does not exist.

@@ -25,8 +25,7 @@ impl Operator<'_> {
     pub(super) fn with_policies(&self, verdict: Verdict) -> Verdict {
         let found = self.invalid_policies();
         let is_settled = verdict.state.mark() == Mark::Fine;
-        let waits = matches!(verdict.way_out, WayOut::Approve | WayOut::ApproveNow);
-        if found.is_empty() || !(is_settled || waits) {
+        if found.is_empty() || !(is_settled || verdict.is_approval()) {
             return verdict;
         }
         let has_no_range = found.iter().any(|found| found.key == UPGRADE_HOLD);
@@ -55,17 +54,11 @@ impl Operator<'_> {
     /// Returns the verdict on a held operator that runs, with the installed version if the hold excludes it. OLM leaves that version
     /// as it is. `text` is the hold, and what waits.
     pub(super) fn held_verdict(&self, range: &str, text: &str) -> Verdict {
-        match self.installed_outside(range) {
-            Some(version) => {
-                let text = format!("the installed version {version} is outside the hold: {text}");
-                let verdict = self.settled(State::Held, &text);
-                Verdict {
-                    way_out: WayOut::MoveHold,
-                    ..verdict
-                }
-            }
-            None => self.settled(State::Held, text),
-        }
+        let Some(version) = self.installed_outside(range) else {
+            return self.settled(State::Held, text);
+        };
+        let text = format!("the installed version {version} is outside the hold: {text}");
+        self.settled(State::Held, &text).with(WayOut::MoveHold)
     }
 
     /// Returns the installed version if it runs and is known to be outside a valid range.

@@ -112,7 +112,7 @@ impl Verdict {
         matches!(self.way_out, WayOut::Approve | WayOut::ApproveNow)
     }
 
-    fn with(self, way_out: WayOut) -> Self {
+    pub(super) fn with(self, way_out: WayOut) -> Self {
         Self { way_out, ..self }
     }
 
@@ -225,10 +225,7 @@ impl Operator<'_> {
     /// Adds what a ClusterServiceVersion lacks to the verdict on it, as the way out.
     fn unblocking(&self, verdict: Verdict, csv: &ClusterServiceVersion) -> Verdict {
         // Until then the definition may still be created.
-        let is_carried_out = self
-            .plan
-            .is_none_or(|plan| plan.phase() == InstallPlanPhase::Complete)
-            || self.pending_plan().is_some();
+        let is_carried_out = self.is_carried_out() || self.pending_plan().is_some();
         let way_out = match unmet_requirements(csv) {
             Some(_) => Some(WayOut::Provide {
                 csv: csv.name_any(),
@@ -240,6 +237,12 @@ impl Operator<'_> {
             Some(way_out) => verdict.with(way_out),
             None => verdict,
         }
+    }
+
+    /// Returns true if no plan of the operator is running.
+    pub(crate) fn is_carried_out(&self) -> bool {
+        let plan = self.plan;
+        plan.is_none_or(|plan| plan.phase() == InstallPlanPhase::Complete)
     }
 
     /// Returns the way out of a version that waits for one that failed, which OLM does not replace.
@@ -351,9 +354,9 @@ impl Operator<'_> {
 
     /// Returns a settled state with this text and the deprecation messages.
     pub(super) fn settled(&self, state: State, text: &str) -> Verdict {
-        let texts = [text.to_owned(), self.deprecation()];
-        let texts = texts.into_iter().filter(|text| !text.is_empty());
-        Verdict::new(state, texts.collect::<Vec<String>>().join("; "))
+        let own = Some(text.to_owned()).filter(|text| !text.is_empty());
+        let texts: Vec<String> = own.into_iter().chain(self.deprecation()).collect();
+        Verdict::new(state, texts.join("; "))
     }
 
     /// Returns the ClusterServiceVersion that the status names and that was deleted.
@@ -445,7 +448,7 @@ impl Operator<'_> {
     }
 
     /// Returns the deprecation messages of the catalog.
-    fn deprecation(&self) -> String {
+    fn deprecation(&self) -> Option<String> {
         let conditions = self.subscription.into_iter().flat_map(true_conditions);
         let about = [
             condition::PACKAGE_DEPRECATED,
@@ -456,10 +459,7 @@ impl Operator<'_> {
             .filter(|condition| about.contains(&condition.type_.as_str()))
             .map(|condition| condition.message.as_deref().unwrap_or(&condition.type_))
             .collect();
-        match texts.is_empty() {
-            true => String::new(),
-            false => format!("deprecated: {}", texts.join("; ")),
-        }
+        (!texts.is_empty()).then(|| format!("deprecated: {}", texts.join("; ")))
     }
 }
 

@@ -5,7 +5,6 @@ use olm_api::labels::OWNER_KIND_CSV;
 use olm_api::plan_preview::{DefinitionChange, PlanPreview};
 use olm_api::v1::OperatorGroup;
 use olm_api::v1alpha1::{ClusterServiceVersion, InstallPlan};
-use serde_json::Value;
 
 use crate::gather;
 use crate::groups::Group;
@@ -41,24 +40,19 @@ pub(super) async fn misfits(client: &Client, namespace: &str, plan: &InstallPlan
     let packages = packages.unwrap_or_default();
     for name in &plan.spec.cluster_service_version_names {
         let found = group.as_ref().zip(modes_of(plan, &packages, name));
-        match found {
-            Some((group, (of, modes))) if of == *name => {
-                let text = group.misfit(name, &modes, namespace);
-                let text =
-                    text.map(|text| format!("{text}: it will fail until the OperatorGroup is changed"));
-                misfits.certain.extend(text);
+        let Some((group, (of, modes))) = found.filter(|(_, (of, _))| of == name || stated.is_none()) else {
+            is_known = false;
+            continue;
+        };
+        match group.misfit(&of, &modes, namespace) {
+            None => {}
+            Some(text) if of == *name => {
+                let text = format!("{text}: it will fail until the OperatorGroup is changed");
+                misfits.certain.push(text);
             }
-            Some((group, (head, modes))) if stated.is_none() => {
-                let text = group.misfit(&head, &modes, namespace);
-                let text = text.map(|text| {
-                    format!(
-                        "{text}; install modes are only known for {head}, the channel head: {name} may fail until the OperatorGroup is \
-                         changed"
-                    )
-                });
-                misfits.possible.extend(text);
-            }
-            _ => is_known = false,
+            Some(text) => misfits.possible.push(format!(
+                "{text}; install modes are only known for {of}, the channel head: {name} may fail until the OperatorGroup is changed"
+            )),
         }
     }
     let stated = stated.filter(|_| !is_known);
@@ -85,11 +79,10 @@ fn modes_of(plan: &InstallPlan, packages: &[Package], name: &str) -> Option<(Str
     let own = steps.find_map(|step| {
         let resource = &step.resource;
         let is_own = resource.kind == OWNER_KIND_CSV && resource.name == name;
-        let object: Value = serde_json::from_str(resource.manifest.as_deref().filter(|_| is_own)?).ok()?;
+        let manifest = resource.manifest.as_deref().filter(|_| is_own)?;
         // A reference to the bundle has another kind.
-        serde_json::from_value::<ClusterServiceVersion>(object)
-            .ok()
-            .filter(|csv| csv.name_any() == name)
+        let csv = serde_json::from_str::<ClusterServiceVersion>(manifest).ok()?;
+        (csv.name_any() == name).then_some(csv)
     });
     if let Some(csv) = own {
         let modes = csv.spec.install_modes.iter().filter(|mode| mode.supported);
@@ -149,7 +142,7 @@ pub(super) async fn sharers(client: &Client, namespace: &str, preview: Option<&P
 #[cfg(test)]
 mod tests {
     use olm_testing::cluster::{FakeCluster, Fault, Refusal, Verb};
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use super::*;
     use crate::packages::tests::{manifest, served};

@@ -85,10 +85,7 @@ impl Shown {
             operators,
             preview,
             hash: approval::plan_hash(plan),
-            refusal: None,
-            misfit: None,
-            approved: false,
-            is_new: false,
+            ..Self::default()
         }
     }
 

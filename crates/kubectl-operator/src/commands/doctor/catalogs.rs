@@ -8,16 +8,9 @@ use olm_api::v1alpha1::{CatalogSource, SourceType};
 
 use super::finding::{Finding, about, at, object, word};
 use super::observed::{Observed, Unread};
-use crate::commands::catalog::message;
+use crate::commands::catalog::{is_ready, message, row};
 use crate::operators::pod_node;
 use crate::terminal::{Mark, plain};
-
-/// Returns true if the catalog responded to the last request.
-pub(super) fn is_ready(catalog: &CatalogSource) -> bool {
-    let status = catalog.status.as_ref();
-    let connection = status.and_then(|status| status.connection_state.as_ref());
-    connection.is_some_and(|connection| connection.last_observed_state == condition::READY)
-}
 
 /// Checks that catalogs are ready, and that those report no problem.
 pub(super) fn ready(observed: &Observed) -> Result<Vec<Finding>, &Unread> {
@@ -97,13 +90,12 @@ fn remedy(catalog: &CatalogSource) -> String {
 
 /// Describes the cause from the catalog's status and its pods.
 fn cause(catalog: &CatalogSource, pods: Option<&Vec<Pod>>) -> String {
-    let status = catalog.status.as_ref();
-    let state = status.and_then(|status| status.connection_state.as_ref());
-    let state = match state.map(|state| state.last_observed_state.as_str()) {
-        None | Some("") => "it is not connected".to_owned(),
-        Some(state) => format!("it is {state}, not {}", condition::READY),
+    let (row, status) = (row(catalog), catalog.status.as_ref());
+    let state = match row.state.as_str() {
+        "" => "it is not connected".to_owned(),
+        state => format!("it is {state}, not {}", condition::READY),
     };
-    let said = match message(catalog) {
+    let said = match row.message {
         said if said.is_empty() => status.and_then(|status| status.reason.clone()),
         said => Some(said),
     };

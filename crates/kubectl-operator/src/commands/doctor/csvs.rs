@@ -1,12 +1,15 @@
 //! Checks of ClusterServiceVersions that no Subscription manages or that are not deleted in time, and of objects that outlived theirs.
 //! Pure.
 
+use std::collections::BTreeSet;
+
 use kube::ResourceExt as _;
 use olm_api::v1alpha1::ClusterServiceVersionPhase as Phase;
 use olm_resolver::installed::package_of;
 
 use super::finding::{Finding, Severity, about, at, object, word};
 use super::observed::{Observed, Owned, Unread};
+use crate::operators::Operator;
 use crate::terminal::{age, plain, seconds};
 
 /// Time, in seconds, that finalizers of OLM and of operators may take.
@@ -19,16 +22,11 @@ pub(super) fn unsubscribed(observed: &Observed) -> Result<Vec<Finding>, &Unread>
     let gathered = observed.operators.as_ref()?;
     let operators = gathered.operators();
     // A Subscription without a version reports itself what is in its way.
-    let looks_for_version = |namespace: &str| {
-        let unreadable = gathered
-            .unreadable
-            .iter()
-            .any(|object| object.namespace == namespace);
-        let mut own = operators
-            .iter()
-            .filter(|operator| operator.namespace() == namespace);
-        unreadable || own.any(|operator| operator.subscription.is_some() && operator.installed.is_none())
-    };
+    let without_version = operators
+        .iter()
+        .filter(|operator| operator.subscription.is_some() && operator.installed.is_none());
+    let unread = gathered.unreadable.iter().map(|object| object.namespace.clone());
+    let looking: BTreeSet<String> = without_version.map(Operator::namespace).chain(unread).collect();
     let alone = operators
         .iter()
         .filter(|operator| operator.subscription.is_none());
@@ -37,7 +35,7 @@ pub(super) fn unsubscribed(observed: &Observed) -> Result<Vec<Finding>, &Unread>
         let (namespace, name) = (operator.namespace(), operator.name());
         let is_part_of_olm = namespace == observed.olm && name == PACKAGE_SERVER;
         let is_deleted = csv.metadata.deletion_timestamp.is_some() || *csv.phase() == Phase::Deleting;
-        if is_part_of_olm || is_deleted || looks_for_version(&namespace) {
+        if is_part_of_olm || is_deleted || looking.contains(&namespace) {
             return None;
         }
         let text = match csv.phase() {

@@ -6,7 +6,6 @@ use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::Pod;
 use olm_api::extension_v1::{ClusterCatalog, ClusterExtension};
-use olm_api::labels::OWNER_KIND_CSV;
 use olm_api::v1::OperatorGroup;
 use olm_api::v1alpha1::{CatalogSource, ClusterServiceVersion};
 
@@ -105,10 +104,7 @@ impl Observed {
     /// Returns true if this ClusterServiceVersion exists and is no copy. It is in a namespace that is checked.
     pub(super) fn has_csv(&self, key: &Key) -> Read<bool> {
         let found = self.operators.as_ref().map_err(Clone::clone)?;
-        let is_same = |object: &Unreadable| {
-            object.kind == OWNER_KIND_CSV && object.namespace == key.0 && object.name == key.1
-        };
-        Ok(found.csvs.contains_key(key) || found.unreadable.iter().any(is_same))
+        Ok(found.has_csv(key))
     }
 
     /// Returns false if a ClusterServiceVersion is in no list although something names it, or is new and no Subscription names it. The

@@ -5,10 +5,11 @@ use std::collections::BTreeMap;
 use olm_api::labels::OWNER_KIND_CSV;
 
 use super::finding::{Finding, Severity, object, word};
+use super::groups;
 use super::groups::MAX_NAMED;
 use super::observed::{Observed, Unread};
-use super::{catalogs, groups};
 use crate::command_line::CommandLine;
+use crate::commands::catalog::is_ready;
 use crate::operators::{Operator, State};
 use crate::terminal::listed;
 
@@ -58,7 +59,7 @@ fn has_finding_elsewhere(observed: &Observed, operator: &Operator<'_>, state: St
         let spec = &subscription.spec;
         let key = (spec.source_namespace.clone(), spec.source.clone());
         match observed.catalogs.get(&key) {
-            Some(Ok(found)) => !found.as_ref().is_some_and(catalogs::is_ready),
+            Some(Ok(found)) => !found.as_ref().is_some_and(is_ready),
             Some(Err(_)) | None => false,
         }
     });

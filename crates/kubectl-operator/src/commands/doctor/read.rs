@@ -17,8 +17,8 @@ use olm_api::v1::{Operator, OperatorGroup};
 use olm_api::v1alpha1::{CatalogSource, Subscription};
 use tokio::time::Instant;
 
-use super::catalogs::is_ready;
 use super::observed::{Observed, Owned, Read};
+use crate::commands::catalog::is_ready;
 use crate::gather;
 use crate::global::OlmNamespaces;
 use crate::operators::{Gathered, Key};

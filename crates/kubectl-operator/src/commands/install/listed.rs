@@ -4,12 +4,12 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use kube::ResourceExt as _;
-use olm_api::condition::catalog_source::READY;
 use olm_api::v1alpha1::CatalogSource;
 use tokio::time::{Instant, sleep};
 
 use crate::args::change::InstallArgs;
 use crate::cluster::Cluster;
+use crate::commands::catalog::is_ready;
 use crate::packages::{Offered, Package, offered};
 use crate::reader::list;
 use crate::{global, printer};
@@ -59,14 +59,12 @@ async fn unlisted(cluster: &Cluster, args: &InstallArgs, packages: &[Package]) -
     let listed: BTreeSet<String> = packages.iter().map(Package::catalog_key).collect();
     for namespace in BTreeSet::from([namespace, global.as_str()]) {
         let sources = list::<CatalogSource>(client, Some(namespace), "").await;
-        for source in sources.unwrap_or_default() {
-            let status = source.status.as_ref();
-            let state = status.and_then(|status| status.connection_state.as_ref());
-            let is_ready = state.is_some_and(|state| state.last_observed_state == READY);
-            let key = format!("{namespace}/{}", source.name_any());
-            if is_ready && !listed.contains(&key) {
-                return Some(key);
-            }
+        let sources = sources.unwrap_or_default().into_iter();
+        let ready = sources.filter(is_ready).map(|source| source.name_any());
+        let mut keys = ready.map(|name| format!("{namespace}/{name}"));
+        let unlisted = keys.find(|key| !listed.contains(key));
+        if unlisted.is_some() {
+            return unlisted;
         }
     }
     None

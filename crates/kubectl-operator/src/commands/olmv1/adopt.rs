@@ -240,11 +240,7 @@ fn is_deployment(id: &ObjectId) -> bool {
 
 /// Returns the file with the way back.
 fn file(adoption: &Adoption) -> PathBuf {
-    let Adoption {
-        namespace,
-        subscription,
-        ..
-    } = adoption;
+    let (namespace, subscription) = (&adoption.namespace, &adoption.subscription);
     PathBuf::from(format!("adopt-{namespace}-{subscription}.yaml"))
 }
 
@@ -300,17 +296,12 @@ async fn begin<W: Write>(
 
 /// Returns the state after an error before anything is deleted, and how to go on.
 fn incomplete(cluster: &Cluster, found: &Found, file: &Path) -> String {
-    let Adoption {
-        extension,
-        subscription,
-        csv,
-        ..
-    } = &found.adoption;
+    let adoption = &found.adoption;
     format!(
         "the adoption is incomplete, and nothing was deleted: if `{}` says Installed, complete it with `kubectl delete subscription/{} csv/{} {}`, else undo it with the steps in {}; do not delete the ClusterExtension in another way",
-        cluster.suggest_for_cluster("olmv1 status {}", &[&extension.name_any()]),
-        quoted(subscription),
-        quoted(csv),
+        cluster.suggest_for_cluster("olmv1 status {}", &[&adoption.extension.name_any()]),
+        quoted(&adoption.subscription),
+        quoted(&adoption.csv),
         cluster.commands.flags(Some(&cluster.namespace)),
         file.display()
     )

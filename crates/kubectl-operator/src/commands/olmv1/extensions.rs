@@ -60,20 +60,26 @@ pub(super) fn of_package(
     let namespace = namespace.filter(|namespace| !namespace.is_empty());
     let spec = ClusterExtensionSpec {
         namespace: namespace.unwrap_or(DEFAULT_NAMESPACE).to_owned(),
-        source: ClusterExtensionSource {
-            source_type: ExtensionSourceType::Catalog,
-            catalog: Some(CatalogFilter {
-                package_name: package.to_owned(),
-                ..CatalogFilter::default()
-            }),
-            ..ClusterExtensionSource::default()
-        },
+        source: source(package, None),
         ..ClusterExtensionSpec::default()
     };
     let mut extension = ClusterExtension::new(name, spec);
     change(&mut extension, fields, false)?;
     extension.metadata.labels = new_labels(&fields.labels);
     Ok(extension)
+}
+
+/// Returns the source of a package, or of one version of it.
+pub(super) fn source(package: &str, version: Option<String>) -> ClusterExtensionSource {
+    ClusterExtensionSource {
+        source_type: ExtensionSourceType::Catalog,
+        catalog: Some(CatalogFilter {
+            package_name: package.to_owned(),
+            version,
+            ..CatalogFilter::default()
+        }),
+        ..ClusterExtensionSource::default()
+    }
 }
 
 fn catalog_selector(fields: &ExtensionFields) -> anyhow::Result<Option<LabelSelector>> {

@@ -9,7 +9,6 @@ use k8s_openapi::api::core::v1::{Event, Pod};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use kube::Api;
 use kube::api::{ApiResource, DynamicObject, ListParams, LogParams};
-use kube::core::Selector;
 use olm_api::extension_v1::{ClusterCatalog, ClusterExtension, ClusterObjectSet};
 use olm_api::labels;
 use olm_api::v1::{OLMConfig, Operator, OperatorGroup};
@@ -143,12 +142,8 @@ async fn pods(reader: &Reader<'_>, archive: &mut Archive, deployments: &[Value])
     for deployment in deployments {
         let namespace = deployment["metadata"]["namespace"].as_str();
         let selector = serde_json::from_value::<LabelSelector>(deployment["spec"]["selector"].clone());
-        let selector = selector
-            .ok()
-            .and_then(|selector| Selector::try_from(selector).ok());
-        // An empty selector matches all pods.
-        if let Some(selector) = selector.filter(|selector| !selector.selects_all()) {
-            found.extend(objects::<Pod>(reader, archive, &[namespace], &selector.to_string()).await);
+        if let Some(selector) = selector.ok().and_then(gather::pod_selector) {
+            found.extend(objects::<Pod>(reader, archive, &[namespace], &selector).await);
         }
     }
     found

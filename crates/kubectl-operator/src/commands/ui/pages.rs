@@ -133,6 +133,18 @@ pub(super) fn message(frame: &Frame<'_>, text: &str) -> String {
     page(frame, Live::No, &html! { p.message { (plain(text)) } })
 }
 
+/// Renders the field by which a page is searched.
+fn search(frame: &Frame<'_>, page: &str, word: &str) -> Markup {
+    html! {
+        form.search method="get" action=(page) role="search" {
+            input type="hidden" name="namespace" value=(frame.namespace.unwrap_or_default());
+            label for="q" { "Search" }
+            input #q type="search" name="q" value=(word);
+            button { "Search" }
+        }
+    }
+}
+
 /// Renders a command to copy; nothing if no safe command exists.
 fn shell(label: &str, command: Option<String>) -> Markup {
     html! {

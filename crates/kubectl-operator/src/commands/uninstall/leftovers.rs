@@ -53,7 +53,8 @@ pub(super) async fn end<W: Write>(
         let found = get_cluster::<Operator>(client, &name).await?;
         let left = found.iter().flat_map(refs);
         let left = left.filter(|reference| removal.deletes(reference));
-        Ok(Look::at_left(left.map(text).collect()))
+        let lines = left.map(|reference| format!("{}: waiting for deletion", subject(reference)));
+        Ok(Look::at_left(lines.collect()))
     });
     if outcome.await? != Outcome::Done {
         bail!(
@@ -79,14 +80,8 @@ pub(super) fn refs(operator: &Operator) -> impl Iterator<Item = &RichReference> 
 
 /// Returns the fields that identify the object of a reference.
 pub(super) fn key(reference: &RichReference) -> [&Option<String>; 4] {
-    let RichReference {
-        api_version,
-        kind,
-        namespace,
-        name,
-        ..
-    } = reference;
-    [api_version, kind, namespace, name]
+    let (version, kind) = (&reference.api_version, &reference.kind);
+    [version, kind, &reference.namespace, &reference.name]
 }
 
 /// Returns the namespace of the object; `None` for a cluster-wide one.
@@ -111,10 +106,6 @@ fn object(client: &Client, reference: &RichReference) -> Option<(Api<DynamicObje
     let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, kind));
     let api = dynamic_api(client, namespace_of(reference), &resource);
     Some((api, DynamicObject::new(name, &resource)))
-}
-
-fn text(reference: &RichReference) -> String {
-    format!("{}: waiting for deletion", subject(reference))
 }
 
 /// Returns kind, name and namespace of the object as text.

@@ -17,7 +17,7 @@ use crate::args::shared::quoted;
 use crate::command_line::CommandLine;
 use crate::operands::Operand;
 use crate::operators::{Gathered, NEEDED, OWNED_TOO, Operator as Found};
-use crate::reader::Unreadable;
+use crate::writer::subject;
 
 /// Objects to delete and to keep.
 #[derive(Debug, Clone, Default)]
@@ -57,7 +57,7 @@ pub(in crate::commands) struct Removal {
 }
 
 /// A CustomResourceDefinition of an operator.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub(in crate::commands) struct Definition {
     pub name: String,
     /// True if it is to be deleted.
@@ -86,10 +86,11 @@ impl Definition {
 }
 
 /// Objects of a kind.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(in crate::commands) enum Objects {
     Unknown(String),
     /// The definition does not exist.
+    #[default]
     NoDefinition,
     Known {
         count: usize,
@@ -103,6 +104,18 @@ pub(in crate::commands) enum Objects {
 }
 
 impl Removal {
+    /// Returns the Subscription, InstallPlans and ClusterServiceVersions to delete, each as the name of its kind in requests, its own
+    /// name, and both for users.
+    pub(in crate::commands) fn objects(&self) -> Vec<(&'static str, String, String)> {
+        let own = self.subscription.iter();
+        let own = own.map(|own| ("subscriptions", own.name_any(), subject(own)));
+        let plans = self.plans.iter().map(|open| &open.plan);
+        let plans = plans.map(|plan| ("installplans", plan.name_any(), subject(plan)));
+        let csvs = self.csvs.iter();
+        let csvs = csvs.map(|csv| ("clusterserviceversions", csv.name_any(), subject(csv)));
+        own.chain(plans).chain(csvs).collect()
+    }
+
     /// Returns true if an object that the Operator object lists is deleted.
     pub(super) fn deletes(&self, reference: &RichReference) -> bool {
         let is = |name: String| reference.name.as_ref() == Some(&name);
@@ -260,27 +273,19 @@ pub(super) fn decide(
 /// None are returned if another Subscription of the namespace has the package, because they may be its versions.
 fn unsubscribed<'a>(gathered: &'a Gathered, operator: &Found<'_>) -> Vec<&'a ClusterServiceVersion> {
     let namespace = operator.namespace();
-    let all = gathered.operators();
-    let of_package = all
-        .iter()
-        .filter(|found| found.namespace() == namespace && found.package() == operator.package());
-    let label = match of_package.count() {
-        1 => operator
-            .package()
-            .and_then(|package| component_label(package, &namespace)),
-        _ => None,
+    let mut all = gathered.operators();
+    all.retain(|found| found.namespace() == namespace);
+    let of_package = all.iter().filter(|found| found.package() == operator.package());
+    let label = operator.package().filter(|_| of_package.count() == 1);
+    let Some(label) = label.and_then(|package| component_label(package, &namespace)) else {
+        return Vec::new();
     };
     let is_component = |csv: &ClusterServiceVersion| {
         // Labels of long names are cut, so another package may have the same.
         let is_of_other = package_of(csv).is_some_and(|of| Some(of.as_str()) != operator.package());
-        !is_of_other
-            && label
-                .as_ref()
-                .is_some_and(|label| csv.labels().contains_key(label))
+        !is_of_other && csv.labels().contains_key(&label)
     };
-    let lone = all
-        .iter()
-        .filter(|found| found.subscription.is_none() && found.namespace() == namespace);
+    let lone = all.iter().filter(|found| found.subscription.is_none());
     let labelled = lone.filter(|found| found.installed.is_some_and(is_component));
     labelled.flat_map(|found| gathered.chain(found)).collect()
 }
@@ -294,14 +299,10 @@ fn stays(
 ) -> bool {
     let name = reference.name.as_deref().unwrap_or_default();
     let is_here = reference.namespace.as_deref() == Some(namespace);
-    let is_unreadable = |found: &Unreadable| {
-        found.kind == OWNER_KIND_CSV && found.namespace == namespace && found.name == name
-    };
-    let key = (namespace.to_owned(), name.to_owned());
     reference.kind.as_deref() == Some(OWNER_KIND_CSV)
         && is_here
         && going.iter().all(|csv| csv.name_any() != name)
-        && (gathered.csvs.contains_key(&key) || gathered.unreadable.iter().any(is_unreadable))
+        && gathered.has_csv(&(namespace.to_owned(), name.to_owned()))
 }
 
 /// Returns the names of an operator's ClusterServiceVersions, including those that do not exist.
@@ -360,9 +361,7 @@ fn definitions(
             name: crd.to_owned(),
             is_deleted,
             others,
-            crd: None,
-            objects: Objects::NoDefinition,
-            deleted: 0,
+            ..Definition::default()
         });
     }
     Ok(definitions)

@@ -113,15 +113,11 @@ impl fmt::Display for Removal {
 impl fmt::Display for Definition {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let name = plain(&self.name);
-        let verb = if self.is_deleted { "deletes" } else { "leaves " };
-        let (one_lost, lost) = match self.is_deleted {
-            true => ("which is lost", "which are lost"),
-            false => ("which is kept", "which are kept"),
+        let (verb, one_lost, lost) = match self.is_deleted {
+            true => ("deletes", "which is lost", "which are lost"),
+            false => ("leaves ", "which is kept", "which are kept"),
         };
-        let others = match self.others.is_empty() {
-            true => String::new(),
-            false => format!("; {}", self.others.join("; ")),
-        };
+        let others: String = self.others.iter().map(|other| format!("; {other}")).collect();
         match &self.objects {
             Objects::NoDefinition => writeln!(
                 f,

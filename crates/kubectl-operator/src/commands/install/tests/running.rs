@@ -94,6 +94,7 @@ fn only_the_newest_version_of_the_package_that_nobody_has_is_without_subscriptio
         of_package("2.0.0", "etcd", "etcd.v1.0.0"),
         of_package("3.0.0", "other", ""),
     ];
+    let csvs = BTreeMap::from(csvs.map(|csv| (("shop".to_owned(), csv.name_any()), csv)));
     let newest = Unsubscribed {
         former: Some("etcd.v1.0.0".to_owned()),
         ..running("2.0.0")
@@ -101,11 +102,12 @@ fn only_the_newest_version_of_the_package_that_nobody_has_is_without_subscriptio
     for (installed, expected) in [("", &[newest][..]), ("etcd.v2.0.0", &[])] {
         let status = json!({"installedCSV": installed, "currentCSV": installed});
         let subscribed = serde_json::from_value(subscription("db", &status)).unwrap();
-        assert_eq!(
-            unsubscribed("etcd", &csvs, &[subscribed]),
-            expected,
-            "{installed}"
-        );
+        let gathered = Gathered {
+            subscriptions: vec![subscribed],
+            csvs: csvs.clone(),
+            ..Gathered::default()
+        };
+        assert_eq!(unsubscribed("etcd", &gathered), expected, "{installed}");
     }
 }
 

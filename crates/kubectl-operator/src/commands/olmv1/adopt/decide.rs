@@ -5,8 +5,8 @@ use std::fmt::Write as _;
 
 use kube::ResourceExt as _;
 use olm_api::extension_v1::{
-    CatalogFilter, ClusterExtension, ClusterExtensionConfig, ClusterExtensionSource, ClusterExtensionSpec,
-    ExtensionConfigType, ExtensionSourceType, ServiceAccountReference,
+    ClusterExtension, ClusterExtensionConfig, ClusterExtensionSpec, ExtensionConfigType,
+    ServiceAccountReference,
 };
 use olm_api::labels;
 use olm_api::v1alpha1::{ClusterServiceVersion, ClusterServiceVersionPhase as Phase, Subscription};
@@ -16,6 +16,7 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use crate::args::shared::quoted;
+use crate::commands::olmv1::extensions::source;
 use crate::groups::{ALL, Group};
 use crate::terminal::{full_name, line, plain};
 
@@ -151,15 +152,7 @@ impl Situation<'_> {
                 name: Some(account.to_owned()),
                 ..ServiceAccountReference::default()
             }),
-            source: ClusterExtensionSource {
-                source_type: ExtensionSourceType::Catalog,
-                catalog: Some(CatalogFilter {
-                    package_name: self.subscription.spec.name.clone(),
-                    version: self.csv.spec.version.clone(),
-                    ..CatalogFilter::default()
-                }),
-                ..ClusterExtensionSource::default()
-            },
+            source: source(&self.subscription.spec.name, self.csv.spec.version.clone()),
             config,
             ..ClusterExtensionSpec::default()
         };

@@ -6,7 +6,7 @@ use maud::{Markup, html};
 
 use super::super::request::href;
 use super::markdown::markdown;
-use super::{Frame, Live, MAX_ROWS, badge, counts, head, page, reason, shell, text_or_none, width};
+use super::{Frame, Live, MAX_ROWS, badge, counts, head, page, reason, search, shell, text_or_none, width};
 use crate::commands::catalog::Row;
 use crate::packages::{Channel, Package};
 use crate::terminal::plain;
@@ -62,12 +62,7 @@ pub(in super::super) fn catalog(frame: &Frame<'_>, packages: &[Package], word: &
         .filter(|package| is_like(package, &lower))
         .collect();
     let body = html! {
-        form.search method="get" action="catalog" role="search" {
-            input type="hidden" name="namespace" value=(namespace);
-            label for="q" { "Search" }
-            input #q type="search" name="q" value=(word);
-            button { "Search" }
-        }
+        (search(frame, "catalog", word))
         p {
             (found.len()) " of " (packages.len()) " packages "
             @match frame.namespace {

@@ -8,9 +8,12 @@ use maud::{Markup, html};
 use olm_api::v1alpha1::InstallPlan;
 
 use super::super::request::href;
-use super::{Frame, Live, MAX_ROWS, badge, counts, head, is_above, page, reason, shell, text_or_none, width};
+use super::{
+    Frame, Live, MAX_ROWS, badge, counts, head, is_above, page, reason, search, shell, text_or_none, width,
+};
 use crate::operators::{Gathered, Key, Node, Row};
 use crate::preview;
+use crate::reader::place;
 use crate::terminal::{Mark, plain};
 
 pub(in super::super) fn operators(frame: &Frame<'_>, gathered: &Gathered, word: &str) -> String {
@@ -29,9 +32,6 @@ pub(in super::super) fn operators(frame: &Frame<'_>, gathered: &Gathered, word: 
         rows.push(row);
     }
     rows.sort_by_key(|row| Reverse(row.state.mark()));
-    let place = frame
-        .namespace
-        .map_or_else(|| "all namespaces".to_owned(), |name| format!("namespace {name}"));
     let body = html! {
         @if !waiting.is_empty() {
             section.ask aria-labelledby="waiting" {
@@ -46,13 +46,8 @@ pub(in super::super) fn operators(frame: &Frame<'_>, gathered: &Gathered, word: 
                 }
             }
         }
-        form.search method="get" action="operators" role="search" {
-            input type="hidden" name="namespace" value=(frame.namespace.unwrap_or_default());
-            label for="q" { "Search" }
-            input #q type="search" name="q" value=(word);
-            button { "Search" }
-        }
-        p { (rows.len()) " of " (operators.len()) " operators in " (place) (counts(rows.iter().map(|row| row.state.mark()))) }
+        (search(frame, "operators", word))
+        p { (rows.len()) " of " (operators.len()) " operators in " (place(frame.namespace)) (counts(rows.iter().map(|row| row.state.mark()))) }
         @if !rows.is_empty() {
             table.rows {
                 (head(&["Operator", "State", "Installed", "Current", "Package", "Waiting for"]))
@@ -115,8 +110,8 @@ pub(in super::super) fn operator(frame: &Frame<'_>, gathered: &Gathered, name: &
     let way_out = operator
         .way_out(&verdict, commands)
         .filter(|_| !(plan.is_some() && verdict.is_approval()) && row.state.mark() != Mark::Fine);
-    let conditions = operator.subscription.and_then(|found| found.status.as_ref());
-    let conditions = conditions
+    let conditions = operator
+        .status()
         .map(|status| status.conditions.as_slice())
         .unwrap_or_default();
     let body = html! {
