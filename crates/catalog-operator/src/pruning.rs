@@ -103,14 +103,12 @@ pub(crate) fn prune_account(account: &mut ServiceAccount) {
 
 /// Leaves metadata and a hash of the rules.
 pub(crate) fn prune_role(role: &mut Role) {
-    let hash = content_hash(&role.rules.take());
-    keep_hash(&mut role.metadata, hash);
+    keep_hash(&mut role.metadata, content_hash(&role.rules.take()));
 }
 
 /// Leaves metadata and a hash of the rules.
 pub(crate) fn prune_cluster_role(role: &mut ClusterRole) {
-    let hash = content_hash(&role.rules.take());
-    keep_hash(&mut role.metadata, hash);
+    keep_hash(&mut role.metadata, content_hash(&role.rules.take()));
 }
 
 /// Leaves metadata and a hash of role and subjects.

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use go_compat::json::{Fields, kind_of};
 use go_compat::semver::Range;
 use olm_api::labels::bundle as annotations;
-use olm_fbc::bundle_files::{BundleFile, Skipped, contradictions, read_file, unite};
+use olm_fbc::bundle_files::{BundleFile, contradictions, read_file, unite};
 use olm_fbc::manifest::CSV_KIND;
 use olm_fbc::property::{Property, kinds};
 use olm_fbc::yaml;
@@ -142,19 +142,19 @@ fn read_manifests<B: AsRef<[u8]>>(
     warnings: &mut Vec<String>,
 ) -> Result<(Vec<BundleFile>, usize), Error> {
     let (mut objects, mut skipped) = (Vec::with_capacity(files.len()), Vec::new());
-    for (path, bytes) in files {
-        let name = path.rsplit('/').next().unwrap_or(path);
+    for (file, bytes) in files {
+        let name = file.rsplit('/').next().unwrap_or(file);
         match read_file(name, bytes.as_ref()) {
             Ok(read) => {
                 if read.has_more {
-                    warnings.push(only_the_first(path));
+                    warnings.push(format!("{file}: only the first document of the file is used"));
                 }
                 objects.push(BundleFile {
-                    name: path.clone(),
+                    name: file.clone(),
                     object: read.object,
                 });
             }
-            Err(reason) => skipped.push(skipped_file(path, &reason)),
+            Err(reason) => skipped.push(format!("{file}: ignored: {reason}")),
         }
     }
     let manifests = unite(objects);
@@ -204,16 +204,6 @@ fn skip_range_warning(csv: &BundleFile) -> Option<String> {
         "{}: annotation {SKIP_RANGE} {range:?} is ignored, because it is not a version range ({error}): {form}",
         csv.name
     ))
-}
-
-/// Returns the warning about a file with several documents.
-fn only_the_first(file: &str) -> String {
-    format!("{file}: only the first document of the file is used")
-}
-
-/// Returns the warning about a file that is skipped.
-fn skipped_file(file: &str, reason: &Skipped) -> String {
-    format!("{file}: ignored: {reason}")
 }
 
 #[derive(Default)]

@@ -86,7 +86,7 @@ impl Report {
         if self.faults.is_empty() {
             return Ok(self.model);
         }
-        self.faults.explain_by(self.misspellings);
+        self.faults.misspellings = self.misspellings;
         Err(self.faults)
     }
 }

@@ -23,7 +23,7 @@ use crate::digest::Digest;
 use crate::error::{PullError, PullErrorClass};
 use crate::layer::{FileStore, Flattened};
 use crate::limits::{self, LAYER_DECODERS, Limits};
-use crate::manifest::{ACCEPT, ImageManifest, Manifest, choose_platform, parse_manifest};
+use crate::manifest::{ImageManifest, Manifest, choose_platform, parse_manifest};
 use crate::reference::Reference;
 use crate::registry_config::RegistryConfig;
 use crate::spool::Spool;
@@ -95,10 +95,7 @@ impl Puller {
             return Ok(digest.clone());
         }
         let mut source = Source::new(image, &self.config, credentials, self.limits)?;
-        let object = Object::Manifest {
-            selector: image.selector(),
-            accept: ACCEPT,
-        };
+        let object = Object::Manifest(image.selector());
         let asked = async {
             match source.reported_digest(object).await? {
                 Some(digest) => Ok(digest),
@@ -134,10 +131,7 @@ impl Puller {
             Manifest::Image(manifest) => *manifest,
             Manifest::Index(index) => {
                 let chosen = choose_platform(&index).map_err(malformed)?;
-                let object = Object::Manifest {
-                    selector: chosen.as_str(),
-                    accept: ACCEPT,
-                };
+                let object = Object::Manifest(chosen.as_str());
                 let (_, parsed) = source
                     .document(object, Some(&chosen), self.limits.document, parse_manifest)
                     .await?;
@@ -191,10 +185,7 @@ impl Puller {
 
     async fn top_manifest(&self, source: &mut Source) -> Result<(bytes::Bytes, Manifest), PullError> {
         let image = source.image().clone();
-        let object = Object::Manifest {
-            selector: image.selector(),
-            accept: ACCEPT,
-        };
+        let object = Object::Manifest(image.selector());
         source
             .document(object, image.digest(), self.limits.document, parse_manifest)
             .await

@@ -23,6 +23,7 @@ use crate::digest::Digest;
 use crate::error::{Attempt, PullError, PullErrorClass};
 use crate::host::Host;
 use crate::limits::Limits;
+use crate::manifest::ACCEPT;
 use crate::reference::Reference;
 use crate::registry_config::RegistryConfig;
 use crate::spool::{Spool, SpooledLayer};
@@ -37,8 +38,8 @@ use wire::{Request, Response, Wire, parse_url};
 /// An object that is requested from a host.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Object<'a> {
-    /// A manifest or index by tag or digest, with the accepted media types.
-    Manifest { selector: &'a str, accept: &'static str },
+    /// A manifest or index by tag or digest.
+    Manifest(&'a str),
     /// A blob by digest.
     Blob(&'a Digest),
 }
@@ -185,7 +186,7 @@ impl Object<'_> {
     /// Returns the path below the repository.
     fn path(self) -> String {
         match self {
-            Object::Manifest { selector, .. } => format!("manifests/{selector}"),
+            Object::Manifest(selector) => format!("manifests/{selector}"),
             Object::Blob(digest) => format!("blobs/{digest}"),
         }
     }
@@ -193,7 +194,7 @@ impl Object<'_> {
     /// Returns the accepted media types.
     fn accept(self) -> Option<&'static str> {
         match self {
-            Object::Manifest { accept, .. } => Some(accept),
+            Object::Manifest(_) => Some(ACCEPT),
             Object::Blob(_) => None,
         }
     }
@@ -542,10 +543,7 @@ mod tests {
     #[test]
     fn urls_follow_the_configured_path_and_name_the_registry() {
         let image: Reference = "quay.io/a/b:v1".parse().expect("reference");
-        let object = Object::Manifest {
-            selector: image.selector(),
-            accept: "",
-        };
+        let object = Object::Manifest(image.selector());
         for (path, expected) in [
             ("/v2", "https://m:5000/v2/a/b/manifests/v1?ns=quay.io"),
             ("/v2/cache", "https://m:5000/v2/cache/a/b/manifests/v1?ns=quay.io"),

@@ -16,12 +16,6 @@ pub(crate) fn operators_of(metadata: &ObjectMeta) -> impl Iterator<Item = &str> 
     labels_of(metadata).filter_map(labels::operator_of_component)
 }
 
-/// True when an object has this label.
-pub(crate) fn bears(metadata: &ObjectMeta, label: &str) -> bool {
-    let labels = metadata.labels.as_ref();
-    labels.is_some_and(|labels| labels.contains_key(label))
-}
-
 /// Names of this length in bytes and more may have been truncated, considering characters trimmed after the
 /// truncation.
 const CUT_FROM: usize = 60;

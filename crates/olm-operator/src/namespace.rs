@@ -33,9 +33,7 @@ pub(crate) struct Observed {
     pub(crate) group_uids: Vec<String>,
 }
 
-pub(crate) struct Namespaces {
-    pub(crate) stores: Stores,
-}
+pub(crate) struct Namespaces(pub(crate) Stores);
 
 #[async_trait]
 impl Reconciler for Namespaces {
@@ -47,11 +45,11 @@ impl Reconciler for Namespaces {
     const NAME: &'static str = "namespace";
 
     fn regarding(&self, key: &NamespacedName) -> Option<ObjectReference> {
-        regarding(&self.stores.namespaces, key)
+        regarding(&self.0.namespaces, key)
     }
 
     async fn observe(&self, key: &NamespacedName) -> Result<Option<Observed>, ObserveError> {
-        Ok(observe(&self.stores, key))
+        Ok(observe(&self.0, key))
     }
 
     fn decide(observed: &Observed, _: Option<&()>, _now: Timestamp) -> (Plan, ()) {

@@ -66,13 +66,6 @@ pub(crate) struct Known {
     pub(crate) unheld_since: Option<Timestamp>,
 }
 
-impl Known {
-    /// Returns `None` for the default, so that it needs no memory.
-    fn to_be_kept(self) -> Option<Self> {
-        (self != Self::default()).then_some(self)
-    }
-}
-
 /// State passed from `decide` to `status`.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Verdict {

@@ -53,9 +53,7 @@ pub(crate) struct Observed {
     pub(crate) binding: Option<Arc<RoleBinding>>,
 }
 
-pub(crate) struct OperatorConditions {
-    pub(crate) stores: Stores,
-}
+pub(crate) struct OperatorConditions(pub(crate) Stores);
 
 #[async_trait]
 impl Reconciler for OperatorConditions {
@@ -67,11 +65,11 @@ impl Reconciler for OperatorConditions {
     const NAME: &'static str = "operator-condition";
 
     fn regarding(&self, key: &NamespacedName) -> Option<ObjectReference> {
-        regarding(&self.stores.conditions, key)
+        regarding(&self.0.conditions, key)
     }
 
     async fn observe(&self, key: &NamespacedName) -> Result<Option<Observed>, ObserveError> {
-        Ok(from_stores(&self.stores, key))
+        Ok(from_stores(&self.0, key))
     }
 
     fn decide(observed: &Observed, _: Option<&()>, _now: Timestamp) -> (Plan, ()) {

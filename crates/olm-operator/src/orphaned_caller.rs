@@ -64,10 +64,7 @@ impl Reconciler for OrphanedCallers {
 }
 
 /// Returns the deletions of all objects in `store` with the labels of this owner.
-fn deletions<K>(store: &Store<K>, owner: &NamespacedName) -> Vec<Action>
-where
-    K: Resource<DynamicType = ()>,
-{
+fn deletions<K: Resource<DynamicType = ()>>(store: &Store<K>, owner: &NamespacedName) -> Vec<Action> {
     let found = store.list_where(|object| {
         object.meta().deletion_timestamp.is_none() && owner::labelled(object.meta()).as_ref() == Some(owner)
     });

@@ -17,7 +17,8 @@ pub(crate) fn labels(csv: &ClusterServiceVersion) -> BTreeMap<String, String> {
     labels_as(labels::OWNER_KIND_CSV, &NamespacedName::from_object(csv))
 }
 
-fn labels_as(kind: &str, owner: &NamespacedName) -> BTreeMap<String, String> {
+/// Labels of objects made for an owner of this kind: the three owner labels and the label of the filtered caches.
+pub(crate) fn labels_as(kind: &str, owner: &NamespacedName) -> BTreeMap<String, String> {
     let all = [
         (labels::MANAGED, labels::TRUE),
         (labels::OWNER, owner.name.as_str()),
@@ -56,12 +57,6 @@ pub(crate) fn selector(namespace: &str, name: &str) -> String {
         labels::OWNER_KIND,
         labels::OWNER_KIND_CSV
     )
-}
-
-/// Labels of the ClusterRoles for an OperatorGroup: the three owner labels and the label of the filtered
-/// caches.
-pub(crate) fn group_labels(group: &NamespacedName) -> BTreeMap<String, String> {
-    labels_as(labels::OWNER_KIND_OPERATOR_GROUP, group)
 }
 
 /// Returns the ClusterServiceVersion in the owner labels, if all three exist.

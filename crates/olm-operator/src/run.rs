@@ -187,13 +187,9 @@ pub fn controllers(
             client: client.clone(),
         };
         runner.spawn(workers, &Arc::new(orphans), &queues.orphaned_callers, 1);
-        let conditions = OperatorConditions {
-            stores: stores.clone(),
-        };
+        let conditions = OperatorConditions(stores.clone());
         runner.spawn(workers, &Arc::new(conditions), &queues.conditions, WORKERS);
-        let namespaces = Namespaces {
-            stores: stores.clone(),
-        };
+        let namespaces = Namespaces(stores.clone());
         runner.spawn(workers, &Arc::new(namespaces), &queues.namespaces, WORKERS);
         let operators = Operators {
             stores: stores.clone(),

@@ -145,10 +145,7 @@ impl Stores {
 }
 
 /// Watches only objects with OLM's label, which all objects of OLM have from their creation.
-fn managed<K>(client: &Client) -> Watch<K>
-where
-    K: olm_runtime::store::Stored,
-{
+fn managed<K: olm_runtime::store::Stored>(client: &Client) -> Watch<K> {
     Watch::new(client).label_equals(labels::MANAGED, labels::TRUE)
 }
 

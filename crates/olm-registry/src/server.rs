@@ -96,14 +96,10 @@ fn status(error: &QueryError) -> Status {
 }
 
 /// Answers a request of type `Q` with one message.
-fn unary<Q, A>(
+fn unary<Q: Message + Default + 'static, A: Outgoing>(
     request: http::Request<Body>,
     answer: impl Fn(&Q) -> Result<A, QueryError> + Send + 'static,
-) -> Answer
-where
-    Q: Message + Default + 'static,
-    A: Outgoing,
-{
+) -> Answer {
     let method = tower::service_fn(move |question: Request<Q>| {
         let answer = answer(question.get_ref()).map_err(|error| status(&error));
         ready(answer.map(Response::new))

@@ -284,11 +284,8 @@ impl<'a> Builder<'a, '_> {
                     }
                 }
                 Err(error) => {
-                    self.constrain(
-                        variable,
-                        Constraint::Prohibited,
-                        Cause::Excluded(error.to_string()),
-                    );
+                    let cause = Cause::Excluded(error.to_string());
+                    self.constrain(variable, Constraint::Prohibited, cause);
                 }
             }
         }
@@ -318,11 +315,8 @@ impl<'a> Builder<'a, '_> {
         let found = match self.candidates[&key].clone() {
             Ok(found) => found,
             Err(error) => {
-                self.constrain(
-                    variable,
-                    Constraint::Prohibited,
-                    Cause::Excluded(error.to_string()),
-                );
+                let cause = Cause::Excluded(error.to_string());
+                self.constrain(variable, Constraint::Prohibited, cause);
                 return Ok(());
             }
         };

@@ -124,7 +124,9 @@ impl Executor {
         let mut is_silent = false;
         if let Outcome::Failed(failure) = &outcome {
             tracing::info!(action = %failure.action, class = ?failure.class, message = %failure.message, "refused");
-            if may_be_carried_out(failure) {
+            // The write may have been executed despite the failure: there was no answer, or a server gave up on it. A timeout of etcd is a
+            // 500, one of the API server a 504, and a proxy in between may answer with any 5xx.
+            if failure.class == FailureClass::Retry && (failure.code == 0 || failure.code >= 500) {
                 let has_answer = self.look_again(action).await;
                 // An answered write, even a failed one, may have a cause of its own: a webhook, a slow store.
                 is_silent = !has_answer && failure.is_unanswered();
@@ -197,12 +199,6 @@ fn without_bulk(mut object: Value) -> Value {
         metadata.remove("managedFields");
     }
     object
-}
-
-/// True if the write may have been executed despite the failure: no answer, or a server that gave up on it. A timeout of etcd is a 500,
-/// one of the API server a 504, and a proxy in between may answer with any 5xx.
-fn may_be_carried_out(failure: &Failure) -> bool {
-    failure.class == FailureClass::Retry && (failure.code == 0 || failure.code >= 500)
 }
 
 fn failed(action: &Action, class: FailureClass, code: u16, message: String) -> Outcome {

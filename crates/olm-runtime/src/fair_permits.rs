@@ -36,9 +36,7 @@ struct Preferred {
 
 /// The right to do one piece of work, until it is dropped.
 pub struct Permit {
-    _common: Option<OwnedSemaphorePermit>,
-    _others: Option<OwnedSemaphorePermit>,
-    _own: Option<OwnedSemaphorePermit>,
+    _held: [Option<OwnedSemaphorePermit>; 3],
 }
 
 impl FairPermits {
@@ -83,9 +81,7 @@ impl FairPermits {
         };
         let common = Arc::clone(&self.common).acquire_owned().await.ok();
         Permit {
-            _common: common,
-            _others: others,
-            _own: own,
+            _held: [common, others, own],
         }
     }
 

@@ -149,11 +149,6 @@ impl Outcomes {
                 _ => None,
             })
     }
-
-    /// True if no action failed.
-    pub fn all_done(&self) -> bool {
-        self.failure().is_none()
-    }
 }
 
 /// Creates outcomes for tests of `status` functions, which cannot run an executor.

@@ -222,23 +222,21 @@ pub enum Action {
 impl Action {
     /// Returns the object that the action writes.
     pub fn target(&self) -> &Target {
-        match self {
-            Self::Apply { target, .. }
-            | Self::Create { target, .. }
-            | Self::Patch { target, .. }
-            | Self::Replace { target, .. }
-            | Self::Delete { target, .. } => target,
-        }
+        self.place().0
     }
 
     /// Returns the account that the action uses.
     pub fn identity(&self) -> &Identity {
+        self.place().1
+    }
+
+    fn place(&self) -> (&Target, &Identity) {
         match self {
-            Self::Apply { identity, .. }
-            | Self::Create { identity, .. }
-            | Self::Patch { identity, .. }
-            | Self::Replace { identity, .. }
-            | Self::Delete { identity, .. } => identity,
+            Self::Apply { target, identity, .. }
+            | Self::Create { target, identity, .. }
+            | Self::Patch { target, identity, .. }
+            | Self::Replace { target, identity, .. }
+            | Self::Delete { target, identity, .. } => (target, identity),
         }
     }
 

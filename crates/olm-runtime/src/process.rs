@@ -65,10 +65,7 @@ pub fn run_program<A: Parser, E: AsRef<dyn Error>>(
 }
 
 /// Runs `work` on one thread and returns the exit code. It is 0, 1 after logging an error of `work`, or 2 for an error in the flags.
-fn main<E>(start: Start, work: impl AsyncFnOnce() -> Result<(), E>) -> ExitCode
-where
-    E: AsRef<dyn Error>,
-{
+fn main<E: AsRef<dyn Error>>(start: Start, work: impl AsyncFnOnce() -> Result<(), E>) -> ExitCode {
     if start.common.version {
         let version = env!("CARGO_PKG_VERSION");
         print!("{}", args::version_text(version, args::COMMIT));

@@ -43,7 +43,11 @@ pub enum Command {
     ///
     /// Prints faults: requests that were refused for want of a right, and wide rights without a reason in
     /// crates/xtask/src/rights/reasons.yaml. `cargo xtask test` does this at the end of its tests against the cluster.
-    Rights(RightsOptions),
+    Rights {
+        /// The embedded cluster whose audit log is read
+        #[arg(long, default_value = "e2e")]
+        name: String,
+    },
     /// Make a release: programs, images, chart, manifests, a krew manifest, bills of materials, licences, checksums
     #[command(long_about = RELEASE_ABOUT, after_long_help = RELEASE_EXAMPLES)]
     Release(ReleaseOptions),
@@ -66,9 +70,9 @@ pub enum Command {
 /// Where to install.
 #[derive(Debug, Clone, Args)]
 pub struct TargetOptions {
-    /// The embedded cluster to use; it is started if need be.
-    #[command(flatten)]
-    pub cluster: ClusterName,
+    /// The cluster's name
+    #[arg(long, default_value = "default")]
+    pub name: String,
     /// Use a cluster of your own instead: the kubeconfig context to use
     #[arg(long, value_name = "CONTEXT", requires = "registry")]
     pub existing_cluster: Option<String>,
@@ -116,14 +120,6 @@ pub struct TestOptions {
     /// Passed to each test program, for example a part of test names; no checks are made then
     #[arg(last = true, value_name = "ARGS")]
     pub arguments: Vec<String>,
-}
-
-/// Whose requests are looked at.
-#[derive(Debug, Clone, Args)]
-pub struct RightsOptions {
-    /// The embedded cluster whose audit log is read
-    #[arg(long, default_value = "e2e")]
-    pub name: String,
 }
 
 /// How to measure.
@@ -283,14 +279,6 @@ pub enum ClusterCommand {
     Build,
 }
 
-/// Which cluster is meant.
-#[derive(Debug, Clone, Args)]
-pub struct ClusterName {
-    /// The cluster's name
-    #[arg(long, default_value = "default")]
-    pub name: String,
-}
-
 #[cfg(test)]
 mod tests {
     use clap::CommandFactory as _;
@@ -358,7 +346,7 @@ mod tests {
         };
         let given: Result<DemoOptions, clap::Error> = options("demo --name a --no-deploy");
         let given = given.unwrap();
-        assert_eq!((given.no_deploy, given.target.cluster.name.as_str()), (true, "a"));
+        assert_eq!((given.no_deploy, given.target.name.as_str()), (true, "a"));
         assert!(!options("demo").unwrap().no_deploy);
         let of_ones_own = options("demo --no-deploy --existing-cluster a --registry b").unwrap();
         assert!(of_ones_own.no_deploy);

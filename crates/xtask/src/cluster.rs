@@ -235,11 +235,7 @@ impl Cluster {
     }
 
     /// Returns a kubectl command, with the version of the cluster.
-    pub fn kubectl<I, S>(&self, arguments: I) -> Command
-    where
-        I: IntoIterator<Item = S>,
-        S: AsRef<OsStr>,
-    {
+    pub fn kubectl(&self, arguments: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Command {
         let mut command = self.command(layout::kubectl_binary());
         command.args(arguments).stdin(Stdio::null());
         command

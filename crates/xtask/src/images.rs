@@ -80,11 +80,6 @@ impl Profile {
         }
     }
 
-    /// Returns the program to build in addition to those in images: the demo shows the plugin.
-    fn other_program(self) -> Option<&'static str> {
-        (self == Self::Quick).then_some(PLUGIN)
-    }
-
     fn programs(self) -> PathBuf {
         workspace::target().join(target()).join(self.name())
     }
@@ -189,7 +184,9 @@ pub(crate) fn target() -> String {
 /// The compiler fails, a program is not static, or the certificate authorities are missing.
 pub(crate) fn build(profile: Profile, progress: &Progress) -> anyhow::Result<Built> {
     require_authorities()?;
-    let programs: Vec<&str> = PROGRAMS.into_iter().chain(profile.other_program()).collect();
+    // The demo shows the plugin, too.
+    let plugin = (profile == Profile::Quick).then_some(PLUGIN);
+    let programs: Vec<&str> = PROGRAMS.into_iter().chain(plugin).collect();
     progress.stage("static programs built", || compile(profile, &programs, progress))?;
     write(progress, profile.programs(), &[], &PROGRAMS)
 }

@@ -40,7 +40,7 @@ pub fn run(arguments: args::Arguments) -> anyhow::Result<bool> {
     match arguments.command {
         args::Command::Cluster(options) => return cluster::command::run(options),
         args::Command::Test(options) => return test::run(&options),
-        args::Command::Rights(options) => return rights::run(&options),
+        args::Command::Rights { name } => return rights::run(&name),
         args::Command::Check => return check::run(),
         args::Command::Demo(options) => target::demo(&options)?,
         args::Command::Images(options) => target::images(&options)?,

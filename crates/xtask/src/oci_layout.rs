@@ -3,6 +3,7 @@
 //!
 //! Equal input results in equal bytes: there is no time, no user name, and entries keep their order.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -57,11 +58,7 @@ pub struct ImageConfig {
 pub fn write(out: &Path, files: &[LayerFile], config: &ImageConfig) -> anyhow::Result<String> {
     let layer = tar_of(files, config)?;
     let packed = gzip(&layer, config.small)?;
-    let labels: serde_json::Map<String, Value> = config
-        .labels
-        .iter()
-        .map(|(key, value)| (key.clone(), json!(value)))
-        .collect();
+    let labels: BTreeMap<_, _> = config.labels.iter().cloned().collect();
     let mut image = json!({
         "architecture": go_compat::platform::architecture(),
         "os": "linux",

@@ -15,7 +15,6 @@ use std::path::Path;
 use self::asked::Asked;
 use self::reasons::Reasons;
 use self::rule::Right;
-use crate::args::RightsOptions;
 use crate::cluster::Cluster;
 use crate::{manifest, workspace};
 
@@ -51,8 +50,8 @@ impl Report {
 ///
 /// # Errors
 /// The log or the manifests cannot be read.
-pub(crate) fn run(options: &RightsOptions) -> anyhow::Result<bool> {
-    let report = of_log(&Cluster::open(&options.name)?.audit_log(), false)?;
+pub(crate) fn run(name: &str) -> anyhow::Result<bool> {
+    let report = of_log(&Cluster::open(name)?.audit_log(), false)?;
     for fault in &report.faults {
         println!("FAULT {fault}");
     }

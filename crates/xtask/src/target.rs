@@ -21,7 +21,7 @@ pub(crate) fn demo(options: &DemoOptions) -> anyhow::Result<()> {
     let progress = Progress::start();
     let target = &options.target;
     if options.no_deploy && target.existing_cluster.is_none() {
-        Cluster::open(&target.cluster.name).context(
+        Cluster::open(&target.name).context(
             "--no-deploy takes an OLM that is there; without it, the demo starts the cluster and deploys OLM",
         )?;
     }
@@ -55,10 +55,7 @@ pub(crate) fn demo(options: &DemoOptions) -> anyhow::Result<()> {
     })?;
     main_job::run(&destination, &progress)?;
     progress.note("the main job is done");
-    let name = target
-        .existing_cluster
-        .is_none()
-        .then_some(target.cluster.name.as_str());
+    let name = target.existing_cluster.is_none().then_some(target.name.as_str());
     main_job::show(&destination, &images.plugin_program(), name, !options.no_deploy)?;
     Ok(())
 }
@@ -121,5 +118,5 @@ fn open(options: &TargetOptions, progress: &Progress) -> anyhow::Result<Destinat
         return Ok(destination);
     }
     cluster::ensure_packages(true, progress)?;
-    Cluster::up(&options.cluster.name, UpOptions::default(), progress).map(Destination::Embedded)
+    Cluster::up(&options.name, UpOptions::default(), progress).map(Destination::Embedded)
 }

@@ -102,8 +102,8 @@ fn run_tests(options: &TestOptions, runner: &Runner) -> anyhow::Result<bool> {
         let (fuzz, unit): (Vec<&TestBinary>, Vec<&TestBinary>) = unit
             .into_iter()
             .partition(|binary| is_everything && binary.target == FUZZ_TARGET);
-        let jobs: Vec<Job<'_>> = unit.into_iter().map(|binary| job(binary, options, &[])).collect();
-        passed &= runner.in_turn(&jobs)?;
+        let jobs = unit.into_iter().map(|binary| job(binary, options, &[], &[]));
+        passed &= runner.in_turn(&jobs.collect::<Vec<_>>())?;
         if is_everything {
             passed &= fuzzing(&fuzz, options, runner)?;
         }
@@ -121,10 +121,9 @@ fn run_tests(options: &TestOptions, runner: &Runner) -> anyhow::Result<bool> {
             if let Some(plugin) = built.programs.get(PLUGIN) {
                 environment.push((PLUGIN_VARIABLE, plugin.display().to_string()));
             }
-            let first = e2e_jobs(first, options, &environment);
-            let last = e2e_jobs(last, options, &environment);
-            let mut passed = runner.side_by_side(E2E_PROGRAMS, first)?;
-            passed &= runner.in_turn(&last)?;
+            let run = |binary| job(binary, options, &environment, &["--test-threads", E2E_THREADS]);
+            let mut passed = runner.side_by_side(E2E_PROGRAMS, first.into_iter().map(run).collect())?;
+            passed &= runner.in_turn(&last.into_iter().map(run).collect::<Vec<_>>())?;
             Ok(passed)
         })
     };
@@ -220,32 +219,24 @@ fn compile(options: &TestOptions, progress: &Progress) -> anyhow::Result<(Built,
     Ok((built, Some(images)))
 }
 
-fn job<'a>(binary: &'a TestBinary, options: &TestOptions, environment: &[(&'static str, String)]) -> Job<'a> {
+/// Returns the job of a test program. `harness` are arguments for its test harness, after those that the user gave.
+fn job<'a>(
+    binary: &'a TestBinary,
+    options: &TestOptions,
+    environment: &[(&'static str, String)],
+    harness: &[&str],
+) -> Job<'a> {
     let mut environment = environment.to_vec();
     if options.long {
         environment.push((LONG_VARIABLE, "1".to_owned()));
     }
+    let mut arguments = options.arguments.clone();
+    arguments.extend(harness.iter().map(|word| (*word).to_owned()));
     Job {
         binary,
-        arguments: options.arguments.clone(),
+        arguments,
         environment,
     }
-}
-
-fn e2e_jobs<'a>(
-    binaries: Vec<&'a TestBinary>,
-    options: &TestOptions,
-    environment: &[(&'static str, String)],
-) -> Vec<Job<'a>> {
-    let threads = ["--test-threads", E2E_THREADS].map(str::to_owned);
-    binaries
-        .into_iter()
-        .map(|binary| {
-            let mut job = job(binary, options, environment);
-            job.arguments.extend(threads.clone());
-            job
-        })
-        .collect()
 }
 
 /// Runs all fuzz targets of a crate concurrently, after their seeds and former findings.
@@ -263,16 +254,9 @@ fn fuzzing(binaries: &[&TestBinary], options: &TestOptions, runner: &Runner) -> 
     if options.long && std::env::var_os(FUZZ_START_VARIABLE).is_none() {
         environment.push((FUZZ_START_VARIABLE, "now".to_owned()));
     }
-    let jobs: Vec<Job<'_>> = binaries
-        .iter()
-        .map(|binary| {
-            let mut job = job(binary, options, &environment);
-            job.arguments
-                .extend(["--nocapture", "--test-threads", FUZZ_THREADS].map(str::to_owned));
-            job
-        })
-        .collect();
-    runner.in_turn(&jobs)
+    let harness = ["--nocapture", "--test-threads", FUZZ_THREADS];
+    let run = |binary| job(binary, options, &environment, &harness);
+    runner.in_turn(&binaries.iter().copied().map(run).collect::<Vec<_>>())
 }
 
 /// Starts the cluster with OLM, runs `tests` with the environment for it, and removes the cluster.

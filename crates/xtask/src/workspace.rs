@@ -30,15 +30,11 @@ pub(crate) fn cargo_home() -> anyhow::Result<PathBuf> {
     home_of("CARGO_HOME", ".cargo")
 }
 
-/// Returns the folder of rustup's toolchains.
+/// Returns the folder that a variable names, else `folder` in the user's home.
 ///
 /// # Errors
-/// Neither RUSTUP_HOME nor HOME is set.
-pub(crate) fn rustup_home() -> anyhow::Result<PathBuf> {
-    home_of("RUSTUP_HOME", ".rustup")
-}
-
-fn home_of(variable: &str, folder: &str) -> anyhow::Result<PathBuf> {
+/// Neither the variable nor HOME is set.
+pub(crate) fn home_of(variable: &str, folder: &str) -> anyhow::Result<PathBuf> {
     if let Some(home) = std::env::var_os(variable).filter(|home| !home.is_empty()) {
         return Ok(PathBuf::from(home));
     }

@@ -57,7 +57,7 @@ pub(crate) fn build_pod(
     settings: &PodSettings,
 ) -> Pod {
     let spec = match &config.extract {
-        None => plain_spec(image),
+        None => typed(json!({"containers": [server_container(image, false)], "nodeSelector": linux_only()})),
         Some(extract) => extracting_spec(image, extract, settings),
     };
     pod_of(spec, source, config, settings)
@@ -122,10 +122,6 @@ fn pod_annotations(source: &CatalogSource) -> BTreeMap<String, String> {
     annotations.retain(|key, _| !NOT_COPIED.contains(&key.as_str()));
     annotations.insert(labels::SAFE_TO_EVICT.to_owned(), labels::TRUE.to_owned());
     annotations
-}
-
-fn plain_spec(image: &str) -> PodSpec {
-    typed(json!({"containers": [server_container(image, false)], "nodeSelector": linux_only()}))
 }
 
 fn extracting_spec(image: &str, extract: &ExtractContentConfig, settings: &PodSettings) -> PodSpec {

@@ -62,7 +62,7 @@ pub fn compose(
     if is_without_config_map(observed) && status.registry_service.is_none() {
         return status;
     }
-    if outcomes.all_done() {
+    if outcomes.failure().is_none() {
         let renewed = written(verdict, outcomes, &Purpose::NewPod).is_some();
         status.registry_service = Some(registry_service(
             observed,

@@ -77,7 +77,9 @@ pub fn status(
             let waits =
                 |(_, error): &(usize, StepError)| error.waits_for_people() && !fails_forward(observed);
             let pause = if is_refused(outcomes) || writes.error.iter().any(waits) {
-                refused_pause(new.start_time.as_ref().map_or(now, |Time(started)| *started), now)
+                // A quarter of the time since the plan started, so that one that waits for a user for long costs little.
+                let started = new.start_time.as_ref().map_or(now, |Time(started)| *started);
+                (elapsed(started, now) / 4).clamp(RETRY_PAUSE, LONGEST_PAUSE)
             } else {
                 RETRY_PAUSE
             };
@@ -133,11 +135,6 @@ fn is_refused(outcomes: &Outcomes) -> bool {
     outcomes
         .failure()
         .is_some_and(|(_, failure)| failure.class == FailureClass::Forbidden)
-}
-
-/// The pause of a plan that waits for a user: a quarter of the time since it started, so that one that waits for long costs little.
-fn refused_pause(started: Timestamp, now: Timestamp) -> Duration {
-    (elapsed(started, now) / 4).clamp(RETRY_PAUSE, LONGEST_PAUSE)
 }
 
 /// An event for each step whose object was taken with warnings, in upstream's words.

@@ -373,13 +373,9 @@ fn is_of_type(value: &Value, kind: &str) -> bool {
 
 fn type_of(value: &Value) -> &'static str {
     match value {
-        Value::Null => "null",
         Value::Bool(_) => "boolean",
         Value::Number(_) if is_of_type(value, "integer") => "integer",
-        Value::Number(_) => "number",
-        Value::String(_) => "string",
-        Value::Array(_) => "array",
-        Value::Object(_) => "object",
+        other => go_compat::json::kind_of(other),
     }
 }
 

@@ -108,6 +108,7 @@ impl Content {
             crds.push(Crd { place, object, bytes });
         }
         let mut csvs = BTreeMap::new();
+        let csv_type = |_: &Value| v1alpha1::API_VERSION;
         for (place, index, object) in typed(keys::CSVS, found[keys::CSVS], CSV_KIND, csv_type, &mut warnings)?
         {
             let csv = Csv::read(&place, index, object, &defined)?;
@@ -301,10 +302,6 @@ fn typed(
         objects.push((place, index, object));
     }
     Ok(objects)
-}
-
-fn csv_type(_: &Value) -> &'static str {
-    v1alpha1::API_VERSION
 }
 
 /// Returns the `apiVersion` of a definition. Only the version is used, because the group may be missing. `spec.version` exists

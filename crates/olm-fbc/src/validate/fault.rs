@@ -28,8 +28,8 @@ pub struct Faults {
     faults: Vec<Fault>,
     /// Number of faults beyond [`MAX_FAULTS`].
     more: usize,
-    /// Misspelt names with their origin: not faults, but often the cause of some.
-    misspellings: Vec<(Misspelling, Origin)>,
+    /// Misspelt names with their origin: not faults, but often the cause of some, so they are reported after the faults.
+    pub(super) misspellings: Vec<(Misspelling, Origin)>,
     /// Number of names compared so far for suggestions.
     compared: usize,
 }
@@ -95,11 +95,6 @@ impl Faults {
     ) -> Option<String> {
         self.meant(word, known)
             .map(|meant| format!("did you mean {meant:?}?"))
-    }
-
-    /// Sets the misspelt names; they are reported after the faults.
-    pub(super) fn explain_by(&mut self, misspellings: Vec<(Misspelling, Origin)>) {
-        self.misspellings = misspellings;
     }
 
     fn push(&mut self, mut fault: Fault) {

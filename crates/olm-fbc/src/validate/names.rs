@@ -47,10 +47,8 @@ pub(super) fn add_packages(
             continue;
         }
         if let Some(reasons) = label_faults(&package.name) {
-            faults.add(
-                format!("invalid package name {:?}: [{reasons}]", package.name),
-                &origin,
-            );
+            let text = format!("invalid package name {:?}: [{reasons}]", package.name);
+            faults.add(text, &origin);
         }
         let name = package.name.clone();
         if model.packages.contains_key(&name) {
@@ -105,17 +103,13 @@ pub(super) fn add_channels(
             continue;
         };
         if name.is_empty() {
-            faults.add(
-                format!("package {package:?} contains channel with no name"),
-                &origin,
-            );
+            let text = format!("package {package:?} contains channel with no name");
+            faults.add(text, &origin);
             continue;
         }
         if known.channels.contains_key(&name) {
-            faults.add(
-                format!("package {package:?} has duplicate channel {name:?}"),
-                &origin,
-            );
+            let text = format!("package {package:?} has duplicate channel {name:?}");
+            faults.add(text, &origin);
             continue;
         }
         let mut seen = BTreeSet::new();
@@ -185,10 +179,8 @@ pub(super) fn add_bundles(
             continue;
         };
         if !listed.contains(&(package.clone(), name.clone())) {
-            faults.add(
-                format!("package {package:?}, bundle {name:?} not found in any channel entries"),
-                &origin,
-            );
+            let text = format!("package {package:?}, bundle {name:?} not found in any channel entries");
+            faults.add(text, &origin);
         }
         known.bundles.insert(name.clone(), summary);
         let place = BundleOrigin { origin, has_release };
@@ -249,10 +241,8 @@ pub(super) fn add_deprecations(
     for (index, (deprecations, origin)) in list.into_iter().enumerate() {
         let package = &deprecations.package;
         if package.is_empty() {
-            faults.add(
-                format!("package name must be set for deprecation item {index}"),
-                &origin,
-            );
+            let text = format!("package name must be set for deprecation item {index}");
+            faults.add(text, &origin);
             continue;
         }
         let Some(known) = model.packages.get_mut(package) else {
@@ -262,10 +252,8 @@ pub(super) fn add_deprecations(
             continue;
         };
         if origins.deprecations.contains_key(package) {
-            faults.add(
-                format!("expected a maximum of one deprecation per package: {package:?}"),
-                &origin,
-            );
+            let text = format!("expected a maximum of one deprecation per package: {package:?}");
+            faults.add(text, &origin);
             continue;
         }
         apply_deprecations(known, &deprecations, &origin, faults);
@@ -285,10 +273,8 @@ fn apply_deprecations(
         let Reference { schema, name } = &entry.reference;
         let shown = format!("declcfg.PackageScopedReference{{Schema:{schema:?}, Name:{name:?}}}");
         if schema.is_empty() {
-            faults.add(
-                format!("schema must be set for deprecation entry [{index}] for package {package:?}"),
-                origin,
-            );
+            let text = format!("schema must be set for deprecation entry [{index}] for package {package:?}");
+            faults.add(text, origin);
             continue;
         }
         if !seen.insert(&entry.reference) {

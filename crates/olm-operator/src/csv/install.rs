@@ -194,8 +194,11 @@ pub(crate) fn writes(observed: &Observed) -> InstallWrites {
                 let annotations = deployment.metadata.annotations.get_or_insert_default();
                 annotations.insert(labels::UNDONE_CHANGE.to_owned(), undone);
             }
-            if let Some(live) = edited.or_else(|| live.filter(|live| is_taken_over(&wanted, live))) {
-                keep_replicas(&mut deployment, live);
+            // The live number of replicas stays, which others may change until the next install.
+            if let Some(live) = edited.or_else(|| live.filter(|live| is_taken_over(&wanted, live)))
+                && let (Some(spec), Some(live)) = (&mut deployment.spec, &live.spec)
+            {
+                spec.replicas = live.replicas.or(spec.replicas);
             }
             actions.extend(before.and_then(|before| adopt(observed, before, None)));
             actions.extend(before.and_then(|before| recreate(observed, &deployment, before)));
@@ -310,13 +313,6 @@ fn recreate(observed: &Observed, wanted: &Deployment, live: &Deployment) -> Opti
     let target = Target::of::<Deployment>(observed.namespace(), &live.name_any());
     let patch = json!({"spec": {"strategy": {"type": "Recreate", "rollingUpdate": null}}});
     Some(Action::patch(target, patch, guard).by(identity(observed)))
-}
-
-/// Keeps the live number of replicas, which others may change until the next install.
-fn keep_replicas(deployment: &mut Deployment, live: &Deployment) {
-    if let (Some(spec), Some(live)) = (&mut deployment.spec, &live.spec) {
-        spec.replicas = live.replicas.or(spec.replicas);
-    }
 }
 
 /// Deployments of this ClusterServiceVersion, by label and by uid, that the strategy does not contain.

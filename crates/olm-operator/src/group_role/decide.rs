@@ -76,7 +76,7 @@ fn cluster_role(observed: &Observed, level: Level) -> ClusterRole {
     ClusterRole {
         metadata: ObjectMeta {
             name: Some(level.group_role_name(&observed.key.namespace, &observed.key.name)),
-            labels: Some(owner::group_labels(&observed.key)),
+            labels: Some(owner::labels_as(labels::OWNER_KIND_OPERATOR_GROUP, &observed.key)),
             ..ObjectMeta::default()
         },
         aggregation_rule: (!selectors.is_empty()).then_some(AggregationRule {

@@ -52,15 +52,15 @@ impl ComponentIndex {
             founder::of_subscription,
         );
         kinds.add_founding(&stores.csvs, labels_of_csv, phase, founder::of_csv);
-        kinds.add_plain(&stores.cluster_roles);
-        kinds.add_plain(&stores.cluster_role_bindings);
-        kinds.add_plain(&stores.services);
-        kinds.add_plain(&stores.namespaces);
-        kinds.add_plain(&stores.secrets);
-        kinds.add_plain(&stores.config_maps);
-        kinds.add_plain(&stores.accounts);
-        kinds.add_plain(&stores.roles);
-        kinds.add_plain(&stores.role_bindings);
+        kinds.add(&stores.cluster_roles, |_| Conditions::default());
+        kinds.add(&stores.cluster_role_bindings, |_| Conditions::default());
+        kinds.add(&stores.services, |_| Conditions::default());
+        kinds.add(&stores.namespaces, |_| Conditions::default());
+        kinds.add(&stores.secrets, |_| Conditions::default());
+        kinds.add(&stores.config_maps, |_| Conditions::default());
+        kinds.add(&stores.accounts, |_| Conditions::default());
+        kinds.add(&stores.roles, |_| Conditions::default());
+        kinds.add(&stores.role_bindings, |_| Conditions::default());
         let queue = queue.clone();
         stores.operators.on_change(move |change| {
             let operator = change.object();
@@ -78,14 +78,6 @@ struct Kinds<'a> {
 }
 
 impl Kinds<'_> {
-    /// Adds a kind that is reported without conditions.
-    fn add_plain<K>(&mut self, store: &Store<K>)
-    where
-        K: Resource<DynamicType = ()> + Send + Sync + 'static,
-    {
-        self.add(store, |_| Conditions::default());
-    }
-
     /// Adds a kind whose objects require no Operator.
     fn add<K>(&mut self, store: &Store<K>, conditions: fn(&K) -> Conditions)
     where

@@ -14,8 +14,8 @@ use crate::component;
 pub(crate) fn of_subscription(subscription: &Subscription) -> Option<String> {
     let namespace = subscription.metadata.namespace.as_deref()?;
     let label = labels::component_label(&subscription.spec.name, namespace)?;
-    component::bears(&subscription.metadata, &label)
-        .then(|| labels::operator_of_component(&label).map(str::to_owned))?
+    let (label, _) = subscription.metadata.labels.as_ref()?.get_key_value(&label)?;
+    labels::operator_of_component(label).map(str::to_owned)
 }
 
 /// Returns the first Operator of its namespace whose label a ClusterServiceVersion has. No Subscription is

@@ -19,7 +19,8 @@ pub(crate) fn status(observed: &Observed, verdict: Verdict) -> StatusUpdate<Know
     let alive = operator.filter(|operator| !operator.is_deleting() && verdict.is_due);
     StatusUpdate {
         patches: Vec::from_iter(alive.and_then(|operator| write(observed, operator))),
-        memory: verdict.known.to_be_kept(),
+        // The default needs no memory.
+        memory: Some(verdict.known).filter(|known| *known != Known::default()),
         ..StatusUpdate::default()
     }
 }

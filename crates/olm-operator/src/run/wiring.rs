@@ -1,8 +1,8 @@
 //! Connects changes in the stores with the queues, through the triggers of each controller.
 
-use std::{hash::Hash, sync::Arc};
+use std::{collections::BTreeSet, hash::Hash, sync::Arc};
 
-use kube::{Resource, ResourceExt};
+use kube::Resource;
 use olm_api::cluster_operator::DEFINITION;
 use olm_runtime::{
     NamespacedName,
@@ -99,50 +99,51 @@ fn itself<K: Resource>(change: &Change<K>) -> [NamespacedName; 1] {
     [NamespacedName::from_object(change.object().as_ref())]
 }
 
-/// Returns the objects of `store` in the namespace of the changed object.
-fn beside<K: Resource, N: Object>(store: &Store<N>, change: &Change<K>) -> Vec<Arc<N>> {
-    store.list_in(&change.object().namespace().unwrap_or_default())
+/// Adds to `queue`, for each change in `store`, the keys that `keys` returns for it and the objects of `others` in its namespace.
+fn feed_beside<K: Object + 'static, N: Object + Send + Sync + 'static>(
+    store: &Store<K>,
+    others: &Store<N>,
+    queue: &Queue<NamespacedName>,
+    keys: fn(&Change<K>, &[Arc<N>]) -> BTreeSet<NamespacedName>,
+) {
+    let others = others.clone();
+    store.feed(queue, move |change| {
+        keys(change, &others.list_in(change.object().names().0))
+    });
+}
+
+/// Does the same with all objects of `others`.
+fn feed_all<K: Object + 'static, N: Object + Send + Sync + 'static>(
+    store: &Store<K>,
+    others: &Store<N>,
+    queue: &Queue<NamespacedName>,
+    keys: fn(&Change<K>, &[Arc<N>]) -> BTreeSet<NamespacedName>,
+) {
+    let others = others.clone();
+    store.feed(queue, move |change| keys(change, &others.list()));
 }
 
 /// Changes in the namespace of a ClusterServiceVersion.
 fn connect_csvs(stores: &Stores, queues: &Queues) {
-    let csvs = stores.csvs.clone();
-    stores.csvs.feed(&queues.csvs, move |change| {
-        csv::triggers::by_csv(change, &beside(&csvs, change))
-    });
-    let csvs = stores.csvs.clone();
-    stores.deployments.feed(&queues.csvs, move |change| {
-        csv::triggers::by_deployment(change, &beside(&csvs, change))
-    });
-    let csvs = stores.csvs.clone();
-    stores.conditions.feed(&queues.csvs, move |change| {
-        csv::triggers::by_condition(change, &beside(&csvs, change))
-    });
-    let queue = &queues.csvs;
-    stores.subscriptions.feed(queue, csv::triggers::by_subscription);
-    let csvs = stores.csvs.clone();
-    stores.account_sketches.feed(&queues.csvs, move |change| {
-        csv::triggers::by_account(change, &csvs.list_in(change.object().namespace()))
-    });
+    use csv::triggers;
+    let (csvs, queue) = (&stores.csvs, &queues.csvs);
+    feed_beside(csvs, csvs, queue, triggers::by_csv);
+    feed_beside(&stores.deployments, csvs, queue, triggers::by_deployment);
+    feed_beside(&stores.conditions, csvs, queue, triggers::by_condition);
+    stores.subscriptions.feed(queue, triggers::by_subscription);
+    feed_beside(&stores.account_sketches, csvs, queue, triggers::by_account);
 }
 
 /// Changes that concern ClusterServiceVersions of several namespaces.
 fn connect_csvs_of_cluster(stores: &Stores, queues: &Queues) {
-    let csvs = stores.csvs.clone();
-    stores.groups.feed(&queues.csvs, move |change| {
-        csv::triggers::by_group(change, &csvs.list())
-    });
-    let (csvs, groups) = (stores.csvs.clone(), stores.groups.clone());
-    stores.namespaces.feed(&queues.csvs, move |change| {
-        csv::triggers::by_namespace(change, &groups.list(), &csvs.list())
-    });
-    let csvs = stores.csvs.clone();
-    stores.crds.feed(&queues.csvs, move |change| {
-        csv::triggers::by_crd(change, &csvs.list())
-    });
-    let csvs = stores.csvs.clone();
-    stores.api_services.feed(&queues.csvs, move |change| {
-        csv::triggers::by_api_service(change, &csvs.list())
+    use csv::triggers;
+    let (csvs, queue) = (&stores.csvs, &queues.csvs);
+    feed_all(&stores.groups, csvs, queue, triggers::by_group);
+    feed_all(&stores.crds, csvs, queue, triggers::by_crd);
+    feed_all(&stores.api_services, csvs, queue, triggers::by_api_service);
+    let (csvs, groups) = (csvs.clone(), stores.groups.clone());
+    stores.namespaces.feed(queue, move |change| {
+        triggers::by_namespace(change, &groups.list(), &csvs.list())
     });
 }
 
@@ -199,30 +200,19 @@ fn connect_conditions(stores: &Stores, queues: &Queues) {
 }
 
 fn connect_groups(stores: &Stores, queues: &Queues) {
-    let groups = stores.groups.clone();
-    stores.csvs.feed(&queues.groups, move |change| {
-        operator_group::triggers::by_csv(change, &beside(&groups, change))
-    });
-    let groups = stores.groups.clone();
-    stores.groups.feed(&queues.groups, move |change| {
-        operator_group::triggers::by_group(change, &beside(&groups, change))
-    });
-    let groups = stores.groups.clone();
-    stores.namespaces.feed(&queues.groups, move |change| {
-        operator_group::triggers::by_namespace(change, &groups.list())
-    });
-    let groups = stores.groups.clone();
-    stores.account_sketches.feed(&queues.groups, move |change| {
-        operator_group::triggers::by_account(change, &groups.list_in(change.object().namespace()))
-    });
+    use operator_group::triggers;
+    let (groups, queue) = (&stores.groups, &queues.groups);
+    feed_beside(&stores.csvs, groups, queue, triggers::by_csv);
+    feed_beside(groups, groups, queue, triggers::by_group);
+    feed_all(&stores.namespaces, groups, queue, triggers::by_namespace);
+    feed_beside(&stores.account_sketches, groups, queue, triggers::by_account);
 }
 
 fn connect_group_roles(stores: &Stores, queues: &Queues) {
     let queue = &queues.group_roles;
     stores.groups.feed(queue, itself);
-    let groups = stores.groups.clone();
-    stores.csvs.feed(queue, move |change| {
-        NamespacedName::of_all::<_, Vec<_>>(&beside(&groups, change))
+    feed_beside(&stores.csvs, &stores.groups, queue, |_, groups| {
+        NamespacedName::of_all(groups)
     });
     stores
         .cluster_roles

@@ -38,9 +38,7 @@ impl TestEnv {
                 for group in stores.groups.list() {
                     round(&groups, &NamespacedName::from_object(group.as_ref()), &executor).await;
                 }
-                let namespaces = Namespaces {
-                    stores: stores.clone(),
-                };
+                let namespaces = Namespaces(stores.clone());
                 for namespace in stores.namespaces.list() {
                     round(
                         &namespaces,

@@ -1,9 +1,9 @@
 //! Builds an index file from a catalog folder, with one document in memory at a time.
 
 use std::collections::BTreeMap;
-use std::fs::File;
+use std::fs::{File, Permissions};
 use std::io::{self, BufReader, BufWriter, IntoInnerError, Seek as _, SeekFrom, Write};
-use std::os::unix::fs::FileExt as _;
+use std::os::unix::fs::{FileExt as _, PermissionsExt as _};
 use std::path::Path;
 
 use olm_fbc::channel::Graph;
@@ -50,7 +50,8 @@ pub fn build(root: &Path, path: &Path) -> Result<(), BuildError> {
     let folder = folder.unwrap_or(Path::new("."));
     let mut file = tempfile::Builder::new().prefix(".index-").tempfile_in(folder)?;
     build_in(root, file.as_file_mut(), temp_file::create(Some(folder))?)?;
-    make_readable(file.as_file())?;
+    // A temporary file is private, but another user reads an index in an image.
+    file.as_file().set_permissions(Permissions::from_mode(0o644))?;
     file.persist(path).map_err(|error| error.error)?;
     Ok(())
 }
@@ -115,12 +116,6 @@ pub fn build_of_blobs(
     let report = checker.report();
     builder.finish(&report.model, CatalogDigest::from_bytes([0; 32]))?;
     Ok(report.faults)
-}
-
-/// Makes the file readable for all: a temporary file is private, but another user reads an index in an image.
-fn make_readable(file: &File) -> io::Result<()> {
-    use std::os::unix::fs::PermissionsExt as _;
-    file.set_permissions(std::fs::Permissions::from_mode(0o644))
 }
 
 struct Builder<'a> {

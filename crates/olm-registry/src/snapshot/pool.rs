@@ -40,49 +40,33 @@ impl Pool {
 
     /// Counts a value with `bytes` of text.
     pub(super) fn keep(&mut self, bytes: usize) {
-        self.keep_all(1, bytes);
+        count(&mut self.kept, 1, bytes);
     }
 
     /// Counts an entry with this number of properties, whose version has `parts` and `bytes` of text.
     pub(super) fn keep_entry(&mut self, properties: usize, parts: usize, bytes: usize) {
         self.keep(ENTRY);
         // Indexes list each bundle for each of its properties.
-        self.keep_all(properties, 0);
-        self.keep_all(parts, bytes);
-    }
-
-    /// Counts values with `bytes` of text together.
-    fn keep_all(&mut self, values: usize, bytes: usize) {
-        self.kept = self
-            .kept
-            .saturating_add(values.saturating_mul(VALUE))
-            .saturating_add(bytes);
+        count(&mut self.kept, properties, 0);
+        count(&mut self.kept, parts, bytes);
     }
 
     pub(super) fn text(&mut self, text: &str) -> Arc<str> {
-        let (shared, is_new) = shared(&mut self.texts, text);
-        if is_new {
-            self.keep(text.len());
-        }
-        shared
+        shared(&mut self.texts, &mut self.kept, text, |text| (1, text.len()))
     }
 
     pub(super) fn texts(&mut self, texts: &[String]) -> Arc<[Arc<str>]> {
         let list: Vec<Arc<str>> = texts.iter().map(|text| self.text(text)).collect();
-        let (list, is_new) = shared(&mut self.text_lists, list.as_slice());
-        if is_new {
-            self.keep_all(list.len(), 0);
-        }
-        list
+        shared(&mut self.text_lists, &mut self.kept, list.as_slice(), |list| {
+            (list.len(), 0)
+        })
     }
 
     /// Returns the shared list. The parsed properties are counted with it.
     pub(super) fn properties(&mut self, list: Arc<[EntryProperty]>) -> Arc<[EntryProperty]> {
-        let (list, is_new) = shared(&mut self.property_lists, list);
-        if is_new {
-            self.keep_all(list.len(), list.iter().map(weight::parsed).sum());
-        }
-        list
+        shared(&mut self.property_lists, &mut self.kept, list, |list| {
+            (list.len(), list.iter().map(weight::parsed).sum())
+        })
     }
 
     /// Returns the APIs, sorted and without duplicates.
@@ -93,12 +77,10 @@ impl Pool {
             .collect();
         list.sort();
         list.dedup();
-        let (list, is_new) = shared(&mut self.api_lists, list.as_slice());
-        if is_new {
+        shared(&mut self.api_lists, &mut self.kept, list.as_slice(), |list| {
             let texts = list.iter().flat_map(|api| [&api.group, &api.version, &api.kind]);
-            self.keep_all(list.len(), texts.map(String::len).sum());
-        }
-        list
+            (list.len(), texts.map(String::len).sum())
+        })
     }
 
     /// Returns the range that a text denotes, if it is one.
@@ -114,33 +96,40 @@ impl Pool {
     }
 
     pub(super) fn deprecation(&mut self, deprecation: Deprecation) -> Arc<Deprecation> {
-        let (shared, is_new) = shared(&mut self.deprecations, deprecation);
-        if is_new {
-            self.keep(0);
-        }
-        shared
+        shared(&mut self.deprecations, &mut self.kept, deprecation, |_| (1, 0))
     }
 
     pub(super) fn digest(&mut self, digest: ManifestDigest) -> Arc<ManifestDigest> {
-        let (shared, is_new) = shared(&mut self.digests, digest);
-        if is_new {
-            self.keep(0);
-        }
-        shared
+        shared(&mut self.digests, &mut self.kept, digest, |_| (1, 0))
     }
 }
 
-/// Returns the value in `known` that equals `value`, and whether it was added.
-fn shared<T, V>(known: &mut HashSet<Arc<T>>, value: V) -> (Arc<T>, bool)
+/// Adds values with `bytes` of text together to the bytes `kept`.
+fn count(kept: &mut usize, values: usize, bytes: usize) {
+    *kept = kept
+        .saturating_add(values.saturating_mul(VALUE))
+        .saturating_add(bytes);
+}
+
+/// Returns the value in `known` that equals `value`. A new one is added, and counted in `kept` as the values and bytes of text that `weigh`
+/// returns.
+fn shared<T, V>(
+    known: &mut HashSet<Arc<T>>,
+    kept: &mut usize,
+    value: V,
+    weigh: impl FnOnce(&T) -> (usize, usize),
+) -> Arc<T>
 where
     T: ?Sized + Eq + Hash,
     V: Borrow<T>,
     Arc<T>: From<V>,
 {
     if let Some(known) = known.get(value.borrow()) {
-        return (Arc::clone(known), false);
+        return Arc::clone(known);
     }
     let new: Arc<T> = value.into();
     known.insert(Arc::clone(&new));
-    (new, true)
+    let (values, bytes) = weigh(&new);
+    count(kept, values, bytes);
+    new
 }

@@ -66,11 +66,8 @@ fn dockerfile(args: &DockerfileArgs) -> anyhow::Result<()> {
             nearest::path(&directory)
         );
     }
-    write_new(&path, &dockerfile_text(&name, base, builder, &labels))
-}
-
-fn write_new(path: &Path, text: &str) -> anyhow::Result<()> {
-    let file = OpenOptions::new().write(true).create_new(true).open(path);
+    let text = dockerfile_text(&name, base, builder, &labels);
+    let file = OpenOptions::new().write(true).create_new(true).open(&path);
     file.and_then(|mut file| file.write_all(text.as_bytes()))
         .with_context(|| format!("cannot write {}", path.display()))
 }

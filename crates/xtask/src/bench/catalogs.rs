@@ -110,8 +110,8 @@ fn measure(opm: &Path, load: &Path, catalog: &Path) -> anyhow::Result<Vec<f64>> 
     let list_bundles = rate(load, "list-bundles", 2)?;
     let serving = [
         warm,
-        server.memory("RssAnon"),
-        server.memory("VmRSS"),
+        memory(&server.0, "RssAnon"),
+        memory(&server.0, "VmRSS"),
         list_bundles,
     ];
     let rates = [
@@ -136,10 +136,6 @@ impl Server {
             .with_context(|| format!("cannot run {}", opm.display()))?;
         Ok(Self(child))
     }
-
-    fn memory(&self, field: &str) -> f64 {
-        memory(self.0.id(), field)
-    }
 }
 
 impl Drop for Server {
@@ -150,8 +146,8 @@ impl Drop for Server {
 }
 
 /// Returns a field of a process's status in MiB; 0 if the process has exited.
-fn memory(process: u32, name: &str) -> f64 {
-    field(Path::new(&format!("/proc/{process}")), name).unwrap_or_default()
+fn memory(process: &Child, name: &str) -> f64 {
+    field(Path::new(&format!("/proc/{}", process.id())), name).unwrap_or_default()
 }
 
 fn wait_for_answer(load: &Path) -> anyhow::Result<()> {
@@ -165,7 +161,10 @@ fn first_answer(opm: &Path, load: &Path, arguments: &[&str]) -> anyhow::Result<R
     let started = Instant::now();
     let server = Server::start(opm, arguments)?;
     wait_for_answer(load)?;
-    Ok([started.elapsed().as_secs_f64() * 1000.0, server.memory("VmHWM")])
+    Ok([
+        started.elapsed().as_secs_f64() * 1000.0,
+        memory(&server.0, "VmHWM"),
+    ])
 }
 
 /// Runs a program to its end. Memory is polled, because the kernel drops the figures when a process exits.
@@ -180,7 +179,7 @@ fn complete(opm: &Path, arguments: &[&str]) -> anyhow::Result<Run> {
         .with_context(|| format!("cannot run {}", opm.display()))?;
     let mut peak: f64 = 0.0;
     loop {
-        peak = peak.max(memory(child.id(), "VmHWM"));
+        peak = peak.max(memory(&child, "VmHWM"));
         if let Some(status) = child.try_wait()? {
             if !status.success() {
                 bail!("{} {} failed", opm.display(), arguments.join(" "));

@@ -87,16 +87,17 @@ fn main_job(audit_log: &Path, destination: &Destination, namespace: &str) -> any
     }
     destination.apply(&objects[1..])?;
     let first = |kind: &str| sightings.wait(kind, PATIENCE, |sighting| sighting.object["kind"] == kind);
+    let ready_pod = |what: &str, is_of_catalog: bool| {
+        sightings.wait(what, PATIENCE, |sighting| {
+            let label = &sighting.object["metadata"]["labels"]["olm.catalogSource"];
+            is_ready_pod(&sighting.object) && label.is_null() != is_of_catalog
+        })
+    };
     let catalog = first("CatalogSource")?.at;
     let ready = sightings.wait("the catalog to be READY", PATIENCE, |sighting| {
         text(&sighting.object, "/status/connectionState/lastObservedState") == "READY"
     })?;
-    let catalog_pod = sightings.wait("the catalog's pod", PATIENCE, |sighting| {
-        is_ready_pod(&sighting.object)
-            && sighting.object["metadata"]["labels"]
-                .get("olm.catalogSource")
-                .is_some()
-    })?;
+    let catalog_pod = ready_pod("the catalog's pod", true)?;
 
     destination.apply(&[subscription])?;
     let subscribed = first("Subscription")?.at;
@@ -105,12 +106,7 @@ fn main_job(audit_log: &Path, destination: &Destination, namespace: &str) -> any
         sighting.object["kind"] == "ClusterServiceVersion"
             && text(&sighting.object, "/status/phase") == "Succeeded"
     })?;
-    let operator_pod = sightings.wait("the operator's pod", PATIENCE, |sighting| {
-        is_ready_pod(&sighting.object)
-            && sighting.object["metadata"]["labels"]
-                .get("olm.catalogSource")
-                .is_none()
-    })?;
+    let operator_pod = ready_pod("the operator's pod", false)?;
     // Requests after Succeeded, such as the Subscription's last status, belong to the job.
     std::thread::sleep(Duration::from_secs(3));
     let ours: Vec<_> = log.read()?.into_iter().filter(counted).collect();

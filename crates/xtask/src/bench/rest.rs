@@ -2,7 +2,7 @@
 //! (target P20). The versions have no Deployments, so the cluster needs no room for their pods.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -179,15 +179,13 @@ fn until_quiet(log: &mut AuditTail, counted: impl Fn(&AuditEvent) -> bool) -> an
 
 /// Returns the seconds of processor time that processes have used together.
 fn processor_time(processes: &[PathBuf]) -> anyhow::Result<f64> {
-    processes.iter().map(|process| seconds_of(process)).sum()
-}
-
-fn seconds_of(process: &Path) -> anyhow::Result<f64> {
-    let path = process.join("stat");
-    let stat = fs::read_to_string(&path).with_context(|| format!("{} has ended", process.display()))?;
-    ticks(&stat)
-        .map(|ticks| ticks / TICKS)
-        .with_context(|| format!("{} has no times", path.display()))
+    let mut seconds = 0.0;
+    for process in processes {
+        let path = process.join("stat");
+        let stat = fs::read_to_string(&path).with_context(|| format!("{} has ended", process.display()))?;
+        seconds += ticks(&stat).with_context(|| format!("{} has no times", path.display()))? / TICKS;
+    }
+    Ok(seconds)
 }
 
 /// Parses the time in user and kernel mode, the 14th and 15th field of `/proc/<pid>/stat`. The second may contain anything, in

@@ -60,9 +60,8 @@ impl AuditUser {
 }
 
 /// The object of an [`AuditEvent`].
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-#[derive(Default)]
 pub struct AuditObject {
     /// Plural resource name.
     pub resource: String,

@@ -145,11 +145,6 @@ impl Layout {
             folder
         }
     }
-
-    /// Returns the folders whose mounts all belong to this cluster.
-    pub(crate) fn mount_roots(&self) -> [PathBuf; 2] {
-        [self.state.clone(), self.run()]
-    }
 }
 
 /// Returns the binary with all servers of Kubernetes, which the clusters of a checkout share.

@@ -40,15 +40,10 @@ pub(super) fn up(layout: Layout, options: UpOptions, progress: &Progress) -> any
         None => record(&layout, options)?,
     };
     let cluster = Cluster { layout, record };
-    let running = running(&cluster);
+    let mut running = cluster.record.programs();
+    running.retain(|name| processes::find(&cluster.layout, name).is_some());
     start(&cluster, progress).map_err(|error| clean_up(&cluster, known.is_none(), &running, error))?;
     Ok(cluster)
-}
-
-fn running(cluster: &Cluster) -> Vec<&'static str> {
-    let mut names = cluster.record.programs();
-    names.retain(|name| processes::find(&cluster.layout, name).is_some());
-    names
 }
 
 /// Ends the programs that a failed start has started, and keeps those that were `running` before. Logs are kept, except after

@@ -137,7 +137,7 @@ fn unmount(layout: &Layout) -> anyhow::Result<()> {
 /// Returns the cluster's mounts, innermost first.
 fn mounts(layout: &Layout) -> anyhow::Result<Vec<PathBuf>> {
     let text = fs::read_to_string("/proc/self/mountinfo").context("cannot read /proc/self/mountinfo")?;
-    Ok(mounts_below(&text, &layout.mount_roots()))
+    Ok(mounts_below(&text, &[layout.state().to_owned(), layout.run()]))
 }
 
 fn mounts_below(mountinfo: &str, roots: &[PathBuf]) -> Vec<PathBuf> {

@@ -58,7 +58,7 @@ pub(super) fn compile(
     let wanted = [
         folder.to_owned(),
         workspace::cargo_home()?,
-        workspace::rustup_home()?,
+        workspace::home_of("RUSTUP_HOME", ".rustup")?,
     ];
     for program in PROGRAMS {
         let file = programs.join(program);

@@ -211,16 +211,13 @@ pub(super) async fn avoid_strangers(observed: &mut Observed, client: &Client) ->
     Ok(())
 }
 
-async fn avoid_stranger<K>(
+async fn avoid_stranger<K: Clone + DeserializeOwned + Debug>(
     live: &BTreeMap<String, Value>,
     namespace: &str,
     api: &Api<K>,
     target: &Target,
     name: &mut String,
-) -> Result<(), ObserveError>
-where
-    K: Clone + DeserializeOwned + Debug,
-{
+) -> Result<(), ObserveError> {
     if live.contains_key(&target.to_string()) {
         return Ok(());
     }

@@ -124,7 +124,9 @@ fn of_install(observed: &Observed, class: FailureClass, message: &str, left: Opt
             let message = format!("install strategy failed: {message}");
             Transition::new(Phase::Failed, reason::INSTALL_COMPONENT_FAILED, message)
         }
-        (FailureClass::Forbidden, _) if is_to_account(observed) => {
+        // The write was refused to the account of the OperatorGroup, which is intended. OLM's own account may do everything, so a refusal
+        // of it comes from admission or a broken installation.
+        (FailureClass::Forbidden, _) if identity(observed) != Identity::Operator => {
             // Readers of the API server's message may not know the account.
             let group = observed.group();
             let group = group.map(|group| format!("{}/{}", group.namespace, group.name));
@@ -140,10 +142,4 @@ fn of_install(observed: &Observed, class: FailureClass, message: &str, left: Opt
             Transition::new(Phase::InstallReady, reason::INSTALL_WAITING, message)
         }
     })
-}
-
-/// True when the write was refused to the account of the OperatorGroup, which is intended. OLM's own account
-/// may do everything, so a refusal comes from admission or a broken installation.
-fn is_to_account(observed: &Observed) -> bool {
-    identity(observed) != Identity::Operator
 }
