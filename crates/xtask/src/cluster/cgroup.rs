@@ -17,15 +17,19 @@ pub(super) fn create(key: &str) -> anyhow::Result<()> {
     for folder in folders(key) {
         fs::create_dir_all(&folder)
             .with_context(|| format!("cannot create the cgroup {}", folder.display()))?;
-        for (file, weight) in WEIGHTS {
-            let file = folder.join(file);
-            if file.exists() {
-                // A failure only makes the cluster slower.
-                let _ = fs::write(file, weight);
-            }
-        }
+        weigh(&folder);
     }
     Ok(())
+}
+
+/// Sets the weights. A failure is ignored, because it only makes the cluster slower.
+fn weigh(folder: &Path) {
+    for (file, weight) in WEIGHTS {
+        let file = folder.join(file);
+        if file.exists() {
+            let _ = fs::write(file, weight);
+        }
+    }
 }
 
 /// Returns the ids of processes in the cluster's cgroup and below, without duplicates.
