@@ -108,9 +108,8 @@ fn act_as(account: &mut AuthInfo, args: &ConnectionArgs) {
 }
 
 /// Returns CatalogSources for the catalogs of a namespace that Subscriptions name. Reading their content reports why it fails.
-fn named_catalogs(objects: &[Document], namespace: &str) -> Vec<Document> {
+fn named_catalogs<'a>(objects: impl Iterator<Item = &'a Document>, namespace: &str) -> Vec<Document> {
     let specs = objects
-        .iter()
         .filter(|document| document.object["kind"] == "Subscription")
         .map(|document| &document.object["spec"]);
     let named = specs.filter(|spec| spec["sourceNamespace"] == namespace);
@@ -192,12 +191,16 @@ impl Cluster {
 
     /// Returns the Subscriptions, ClusterServiceVersions and OperatorGroups of the namespace, and the CatalogSources that it may
     /// use. The notes name objects that are excluded because they cannot be read. If the global CatalogSources may not be listed,
-    /// the result has those that Subscriptions name, without their fields.
+    /// the result has those that Subscriptions name, there or among the `given` objects, without their fields.
     ///
     /// # Errors
     /// A list request fails for another reason, or the namespace does not exist.
-    pub(crate) async fn objects(&self, global: &str) -> anyhow::Result<(Vec<Document>, Vec<String>)> {
-        let read = self.listed(global).await;
+    pub(crate) async fn objects(
+        &self,
+        global: &str,
+        given: &[Document],
+    ) -> anyhow::Result<(Vec<Document>, Vec<String>)> {
+        let read = self.listed(global, given).await;
         let (objects, notes) = read.map_err(|error| match format!("{error:#}") {
             text if text.contains(&self.server) => anyhow!(text),
             text => anyhow!("{text} (cluster {})", self.server),
@@ -211,7 +214,7 @@ impl Cluster {
     }
 
     /// Returns the same, with errors that may not name the cluster.
-    async fn listed(&self, global: &str) -> anyhow::Result<(Vec<Document>, Vec<String>)> {
+    async fn listed(&self, global: &str, given: &[Document]) -> anyhow::Result<(Vec<Document>, Vec<String>)> {
         let namespace = self.namespace.as_str();
         let (mut objects, mut notes) = (Vec::new(), Vec::new());
         objects.extend(self.list::<Subscription>(namespace, &mut notes).await?);
@@ -225,7 +228,8 @@ impl Cluster {
                     notes.push(format!(
                         "{error:#}; only catalogs that Subscriptions name are known"
                     ));
-                    objects.extend(named_catalogs(&objects, global));
+                    let named = named_catalogs(objects.iter().chain(given), global);
+                    objects.extend(named);
                 }
                 Err(error) => return Err(error),
             }
@@ -334,15 +338,22 @@ mod tests {
     /// Tenants often have no permissions in OLM's namespace.
     #[tokio::test(start_paused = true)]
     async fn global_catalogs_that_may_not_be_listed_are_those_that_subscriptions_name() {
-        for (code, is_answer) in [(403, true), (500, false)] {
+        for (code, is_in_file, is_answer) in [(403, false, true), (403, true, true), (500, false, false)] {
             let cluster = FakeCluster::new();
-            cluster.put(subscription("db", &json!({})));
+            let mut given = Vec::new();
+            match is_in_file {
+                true => given.push(Document {
+                    object: subscription("db", &json!({})),
+                    origin: String::new(),
+                }),
+                false => cluster.put(subscription("db", &json!({}))),
+            }
             cluster.on_request(move |request| {
                 let is_global = request.kind.kind == "CatalogSource" && request.namespace == "olm";
                 is_global.then(|| Fault::Refuse(Refusal::new(code, "Forbidden", "it is forbidden")))
             });
             let (client, _link) = cluster.connect();
-            let read = Cluster::of(client.clone(), "shop").objects("olm").await;
+            let read = Cluster::of(client.clone(), "shop").objects("olm", &given).await;
             assert_eq!(read.is_ok(), is_answer, "{code}");
             let Ok((objects, notes)) = read else {
                 continue;
@@ -352,7 +363,9 @@ mod tests {
                 notes[0].starts_with("cannot list catalogsources in namespace olm: it is forbidden"),
                 "{notes:?}"
             );
-            let keys = Objects::of(objects).unwrap().catalog_keys("shop");
+            let mut objects = Objects::of(objects).unwrap();
+            objects.apply(given).unwrap();
+            let keys = objects.catalog_keys("shop");
             let content = catalogs::read(&client, &keys).await.contents;
             assert_eq!(content.len(), 1);
             for (key, content) in content {

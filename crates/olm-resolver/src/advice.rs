@@ -158,13 +158,15 @@ impl<'p> Advisor<'p> {
     }
 }
 
-/// Returns whether a catalog that a Subscription names does not exist for this namespace, or a usable one cannot be read. Its content
-/// may be all that is missing, so nothing that runs is given up meanwhile.
+/// Returns whether a catalog that a Subscription names does not exist for this namespace or cannot be read. Its content may be all
+/// that is missing, so nothing that runs is given up meanwhile.
 fn lacks_catalog(problem: &Problem) -> bool {
     let usable = usable(problem);
-    let is_usable = |key: &CatalogKey| usable.iter().any(|catalog| catalog.key == *key);
-    usable.iter().any(|catalog| catalog.content.is_err())
-        || problem.subscriptions.iter().any(|s| !is_usable(&s.catalog))
+    let is_readable = |key: &CatalogKey| {
+        let mut own = usable.iter().filter(|catalog| catalog.key == *key);
+        own.any(|catalog| catalog.content.is_ok())
+    };
+    problem.subscriptions.iter().any(|s| !is_readable(&s.catalog))
 }
 
 struct Trials<'a, 'p> {

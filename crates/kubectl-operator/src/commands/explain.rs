@@ -239,7 +239,7 @@ pub(super) async fn question_with(
     let given = args.global_catalog_namespace.as_deref();
     let found = global::find(&cluster.client, given, Some(&cluster.namespace)).await;
     let global = found.catalogs.as_str();
-    let (objects, mut notes) = cluster.objects(global).await?;
+    let (objects, mut notes) = cluster.objects(global, &[]).await?;
     let gathered = Box::pin(gather::operators(&cluster.client, Some(&cluster.namespace))).await;
     let gathered = gathered.unwrap_or_else(|error| {
         notes.push(format!("{error:#}; only resolution is explained"));

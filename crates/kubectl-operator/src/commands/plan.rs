@@ -158,7 +158,7 @@ async fn ask_cluster(args: &PlanArgs) -> anyhow::Result<Asked> {
     let found = global::find(&cluster.client, given, Some(&cluster.namespace)).await;
     let global = found.catalogs.as_str();
     let given = read_files(args, Some(&cluster.namespace))?;
-    let (objects, notes) = cluster.objects(global).await?;
+    let (objects, notes) = cluster.objects(global, &given).await?;
     notes.iter().for_each(|text| printer::warning(text));
     let gathered = Box::pin(gather::operators(&cluster.client, Some(&cluster.namespace))).await;
     let gathered = gathered.unwrap_or_else(|error| {

@@ -112,7 +112,7 @@ async fn check_resolution(
 ) -> anyhow::Result<Vec<String>> {
     let (client, namespace) = (&cluster.client, cluster.namespace.as_str());
     let found = global::find(client, None, Some(namespace)).await;
-    let (objects, notes) = cluster.objects(&found.catalogs).await?;
+    let (objects, notes) = cluster.objects(&found.catalogs, &[]).await?;
     notes.iter().for_each(|text| printer::warning(text));
     let objects = Objects::of(objects)?;
     let catalogs = Box::pin(catalogs::read(client, &objects.catalog_keys(namespace))).await;

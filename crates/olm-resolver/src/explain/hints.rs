@@ -84,12 +84,19 @@ impl Hints {
                 let is_empty = snapshot.is_some();
                 let meant = self.catalog_meant(key).filter(|_| !is_empty);
                 let is_missing = !is_empty && self.reach.contains(&key.namespace);
+                // A user may name anything, so only a name becomes part of a command.
+                let is_name = |letter: char| letter.is_ascii_alphanumeric() || letter == '-' || letter == '.';
+                let add = match key.name.chars().all(is_name) {
+                    true => format!(
+                        "kubectl operator catalog add {} IMAGE -n {}",
+                        key.name, key.namespace
+                    ),
+                    false => "kubectl operator catalog add".to_owned(),
+                };
                 let first = match is_missing {
                     true => Some(format!(
-                        "catalog {key} does not exist: add it again (kubectl operator catalog add {} IMAGE -n {}), or set spec.source \
-                         of subscription {name} to one that exists{}",
-                        key.name,
-                        key.namespace,
+                        "catalog {key} does not exist: add it again ({add}), or set spec.source of subscription {name} to one that \
+                         exists{}",
                         meant.map_or_else(String::new, |meant| format!("; did you mean {meant}?"))
                     )),
                     false => {

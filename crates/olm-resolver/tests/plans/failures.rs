@@ -88,13 +88,21 @@ subscriptions:
         ),
         "{text}"
     );
-    let down = "- {name: down, unavailable: connection refused}\ninstalled:";
-    let (_, text) = told(&scenario(&CONFLICT.replace("installed:", down)));
-    assert!(
-        text.contains("to resolve: delete subscription NEW in namespace ns, if it is not needed"),
-        "{text}"
+    // Only a catalog that a Subscription names may be all that is missing.
+    let down = CONFLICT.replace(
+        "installed:",
+        "- {name: down, unavailable: connection refused}\ninstalled:",
     );
-    assert!(!text.contains("prod-disk and clusterserviceversion"), "{text}");
+    let named = format!("{down}- {{name: other, package: other, channel: stable, source: down}}\n");
+    for (objects, is_destructive) in [(&down, true), (&named, false)] {
+        let text = plan(&scenario(objects)).unwrap().to_string();
+        assert!(
+            text.contains("to resolve: delete subscription NEW in namespace ns, if it is not needed"),
+            "{text}"
+        );
+        let destroys = text.contains("prod-disk and clusterserviceversion");
+        assert_eq!(destroys, is_destructive, "{text}");
+    }
 }
 
 /// A Subscription that was deleted and is applied again finds its operator running.
