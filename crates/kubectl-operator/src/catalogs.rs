@@ -39,7 +39,7 @@ const LACKS_RIGHT: &str = "your user lacks the right to read its content, which 
 
 /// Maximum number of versions named in an error about a missing one.
 pub(crate) const MAX_NAMED: usize = 10;
-/// Maximum of concurrent catalog reads. It bounds memory, because each catalog may have the maximum size.
+/// Maximum of concurrent reads of catalogs and lists. It bounds memory, because each catalog may have the maximum size.
 pub(crate) const AT_ONCE: usize = 4;
 
 /// Contents by catalog, or the error of the read.

@@ -1,7 +1,9 @@
 //! Reads the state of operators.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::pin::pin;
 
+use futures::StreamExt as _;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
@@ -12,6 +14,7 @@ use olm_api::v1alpha1::{
     ClusterServiceVersion, ClusterServiceVersionPhase as Phase, InstallPlan, InstallPlanPhase,
 };
 
+use crate::catalogs::AT_ONCE;
 use crate::operators::{Gathered, Key, Operator, Workload, deployments, open_plan, plan_name};
 use crate::reader::{get, is_forbidden, list, list_readable, require_namespace};
 use crate::turns::in_turn;
@@ -35,12 +38,13 @@ pub(crate) async fn operators(client: &Client, namespace: Option<&str>) -> anyho
     };
     let waiting = gathered.subscriptions.iter().filter_map(open_plan).collect();
     plans(client, &mut gathered, waiting).await?;
-    Box::pin(failed_plans(client, &mut gathered)).await?;
+    Box::pin(failed_plans(client, &mut gathered)).await;
     Ok(gathered)
 }
 
 /// Reads the failed InstallPlans of versions that wait although OLM works on a newer one. No Subscription refers to them.
-async fn failed_plans(client: &Client, gathered: &mut Gathered) -> anyhow::Result<()> {
+/// They only make a cause more precise, so those that cannot be read are left out.
+async fn failed_plans(client: &Client, gathered: &mut Gathered) {
     let mut left: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for operator in gathered.operators() {
         for csv in operator.left_behind() {
@@ -48,11 +52,12 @@ async fn failed_plans(client: &Client, gathered: &mut Gathered) -> anyhow::Resul
             of_namespace.insert(csv.name_any());
         }
     }
-    for (namespace, csvs) in left.into_iter().take(MAX_ASKED) {
-        let found = match list::<InstallPlan>(client, Some(&namespace), "").await {
-            Err(error) if is_forbidden(&error) => continue,
-            found => found?,
-        };
+    let reads = futures::stream::iter(left.into_iter().take(MAX_ASKED)).map(async |(namespace, csvs)| {
+        let found = list::<InstallPlan>(client, Some(&namespace), "").await;
+        (namespace, csvs, found.unwrap_or_default())
+    });
+    let mut reads = pin!(reads.buffer_unordered(AT_ONCE));
+    while let Some((namespace, csvs, found)) = reads.next().await {
         for csv in csvs {
             let of_csv = found
                 .iter()
@@ -65,7 +70,6 @@ async fn failed_plans(client: &Client, gathered: &mut Gathered) -> anyhow::Resul
             }
         }
     }
-    Ok(())
 }
 
 /// Reads only the ClusterServiceVersions of one namespace or all, without copies.
@@ -206,7 +210,7 @@ fn forbidden(error: anyhow::Error) -> anyhow::Result<String> {
 
 #[cfg(test)]
 mod tests {
-    use olm_testing::cluster::FakeCluster;
+    use olm_testing::cluster::{FakeCluster, Fault, Refusal};
     use serde_json::json;
 
     use super::*;
@@ -321,6 +325,39 @@ mod tests {
             assert!(
                 tree.objects.iter().any(|object| object.name == "install-2"),
                 "{tree:?}"
+            );
+        }
+    }
+
+    /// They only make a cause more precise.
+    #[tokio::test(start_paused = true)]
+    async fn failed_plans_that_cannot_be_read_hide_nothing() {
+        for code in [403, 500] {
+            let cluster = FakeCluster::new();
+            let status = json!({"installedCSV": "etcd.v2.0.0", "currentCSV": "etcd.v2.0.0", "state": "UpgradePending"});
+            cluster.put(subscription("db", &status));
+            let mut current = csv("2.0.0", "Pending", "");
+            current["spec"]["replaces"] = json!("etcd.v1.1.0");
+            cluster.put(current);
+            cluster.put(csv("1.1.0", "Pending", "no such role"));
+            cluster.put(plan("install-1", "Failed", true));
+            cluster.on_request(move |request| {
+                let is_list = request.kind.kind == "InstallPlan" && request.name.is_empty();
+                is_list.then(|| Fault::Refuse(Refusal::new(code, "Nope", "plans are refused")))
+            });
+            let (client, _link) = cluster.connect();
+            let gathered = operators(&client, None).await.unwrap();
+            assert!(
+                cluster
+                    .log()
+                    .counts
+                    .contains_key(&("list", "InstallPlan".to_owned())),
+                "{code}"
+            );
+            assert_eq!(
+                (gathered.operators().len(), gathered.failed_plans.len()),
+                (1, 0),
+                "{code}"
             );
         }
     }

@@ -13,19 +13,19 @@ use serde_json::json;
 pub(crate) const ALL: &str = "";
 
 /// Returns what to do in a namespace that has operators but no OperatorGroup. `install --create-operator-group` refuses a package that
-/// has a Subscription already.
-pub(crate) fn create_one(namespace: &str) -> String {
+/// has a Subscription already. `flags` select the cluster and the namespace.
+pub(crate) fn create_one(namespace: &str, flags: &str) -> String {
     let group = json!({"apiVersion": "operators.coreos.com/v1", "kind": "OperatorGroup",
         "metadata": {"name": namespace, "namespace": namespace}, "spec": {"targetNamespaces": [namespace]}});
     format!(
         "create an OperatorGroup in namespace {namespace}, with spec {{}} for all namespaces, or for this one: \
-         echo '{group}' | kubectl create -f -"
+         echo '{group}' | kubectl create -f - {flags}"
     )
 }
 
-/// Returns what to do in a namespace that has several OperatorGroups.
-pub(crate) fn keep_one(namespace: &str) -> String {
-    format!("delete all OperatorGroups but one: kubectl delete operatorgroup NAME -n {namespace}")
+/// Returns what to do in a namespace that has several OperatorGroups. `flags` select the cluster and the namespace.
+pub(crate) fn keep_one(flags: &str) -> String {
+    format!("delete all OperatorGroups but one: kubectl delete operatorgroup NAME {flags}")
 }
 
 /// An existing OperatorGroup.

@@ -374,6 +374,11 @@ impl Operator<'_> {
             .unwrap_or_default()
     }
 
+    /// Returns true for upstream's package-server, which needs no Subscription. `olm` is OLM's namespace.
+    pub(crate) fn is_part_of_olm(&self, olm: &str) -> bool {
+        self.subscription.is_none() && self.namespace() == olm && self.name() == "packageserver"
+    }
+
     /// Returns the status of the Subscription.
     pub(crate) fn status(&self) -> Option<&SubscriptionStatus> {
         self.subscription?.status.as_ref()

@@ -58,15 +58,15 @@ pub(super) struct Cause {
 }
 
 impl Cause {
-    /// Returns the causes of all operators that are not ready, held or pinned.
-    pub(super) fn all(gathered: &Gathered) -> Vec<Self> {
+    /// Returns the causes of all operators that are not ready, held or pinned. `olm` is OLM's namespace.
+    pub(super) fn all(gathered: &Gathered, olm: &str) -> Vec<Self> {
         // The flags of the cluster are added to all commands by a note.
         let commands = CommandLine::default();
         let operators = gathered.operators();
         let causes = operators.iter().filter_map(|operator| {
             let verdict = operator.verdict();
             let mut way_out = operator.way_out(&verdict, &commands);
-            if operator.subscription.is_none() {
+            if operator.subscription.is_none() && !operator.is_part_of_olm(olm) {
                 let ways = subscribe_or_remove(operator, &commands);
                 let alone = format!("it has no Subscription: {ways}");
                 way_out = Some(way_out.into_iter().chain([alone]).collect::<Vec<_>>().join("; "));
@@ -245,14 +245,16 @@ pub(super) async fn question_with(
         notes.push(format!("{error:#}; only resolution is explained"));
         Gathered::default()
     });
-    let causes = Cause::all(&gathered);
+    let causes = Cause::all(&gathered, &found.olm);
     let failures = plan::failures(&gathered);
     let objects = Objects::of(objects)?;
     let namespace = match objects.namespace(Some(&cluster.namespace)) {
         // Operators without a Subscription have causes, too.
         Err(_) if !causes.is_empty() => cluster.namespace.clone(),
         Err(error) => {
-            let alone = gathered.operators().into_iter().map(|operator| {
+            let mut alone = gathered.operators();
+            alone.retain(|operator| !operator.is_part_of_olm(&found.olm));
+            let alone = alone.into_iter().map(|operator| {
                 let ways = subscribe_or_remove(&operator, &cluster.commands);
                 format!("{} is installed without one: {ways}", operator.name())
             });

@@ -521,7 +521,7 @@ async fn each_command_names_the_same_cause_and_exits_alike() {
             standings: vec![standing],
             ..Explained::default()
         };
-        let causes = Cause::all(&gathered);
+        let causes = Cause::all(&gathered, "olm");
         let explained = with_causes(explained, &causes, Some("db"));
         assert_eq!(
             is_fine(&explained, &causes, Some("db")),

@@ -119,7 +119,12 @@ impl Verdict {
     /// Adds the image of the bundle as the way out, if this condition is about a bundle whose image cannot be pulled.
     fn pushing(self, type_: &str) -> Self {
         let of_bundle = [condition::BUNDLE_UNPACKING, condition::BUNDLE_UNPACK_FAILED].contains(&type_);
-        let is_missing = PULL_FAILURES.iter().any(|sign| self.message.contains(sign));
+        let is_missing = self.message.split("; bundle ").any(|bundle| {
+            // A node may have the credentials and mirrors that catalog-operator lacks.
+            let of_job = bundle.split("; this process:").next().unwrap_or_default();
+            let goes_on = bundle.contains("OLM retries until the registry answers");
+            !goes_on && PULL_FAILURES.iter().any(|sign| of_job.contains(sign))
+        });
         match of_bundle && is_missing {
             true => self.with(WayOut::PushBundle),
             false => self,

@@ -126,8 +126,8 @@ impl Operator<'_> {
                 "raise ResourceQuota {0}, or delete what uses it up, and OLM continues: kubectl edit resourcequota {0} {flags}",
                 quoted(quota)
             ),
-            WayOut::CreateGroup => groups::create_one(&quoted(&namespace)),
-            WayOut::KeepOneGroup => groups::keep_one(&quoted(&namespace)),
+            WayOut::CreateGroup => groups::create_one(&quoted(&namespace), &flags),
+            WayOut::KeepOneGroup => groups::keep_one(&flags),
             WayOut::Provide { csv, lacks_own } => {
                 let mut provide = format!(
                     "provide what is missing, and OLM continues; all requirements: kubectl get csv {} {flags} -o \

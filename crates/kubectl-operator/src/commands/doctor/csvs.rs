@@ -14,8 +14,6 @@ use crate::terminal::{age, plain, seconds};
 
 /// Time, in seconds, that finalizers of OLM and of operators may take.
 const PATIENCE: i64 = 5 * 60;
-/// ClusterServiceVersion of upstream's package-server, in OLM's namespace.
-const PACKAGE_SERVER: &str = "packageserver";
 
 /// Checks that operators have a Subscription, also while they are installed and after they failed.
 pub(super) fn unsubscribed(observed: &Observed) -> Result<Vec<Finding>, &Unread> {
@@ -33,9 +31,8 @@ pub(super) fn unsubscribed(observed: &Observed) -> Result<Vec<Finding>, &Unread>
     let findings = alone.filter_map(|operator| {
         let csv = operator.installed?;
         let (namespace, name) = (operator.namespace(), operator.name());
-        let is_part_of_olm = namespace == observed.olm && name == PACKAGE_SERVER;
         let is_deleted = csv.metadata.deletion_timestamp.is_some() || *csv.phase() == Phase::Deleting;
-        if is_part_of_olm || is_deleted || looking.contains(&namespace) {
+        if operator.is_part_of_olm(&observed.olm) || is_deleted || looking.contains(&namespace) {
             return None;
         }
         let text = match csv.phase() {

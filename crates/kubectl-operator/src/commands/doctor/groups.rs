@@ -36,7 +36,7 @@ pub(super) fn one_each(observed: &Observed) -> Result<Vec<Finding>, &Unread> {
         findings.push(Finding::error(
             object("Namespace", "", namespace),
             "it has operators but no OperatorGroup, so OLM installs nothing in it",
-            create_one(word(namespace)),
+            create_one(word(namespace), &format!("-n {}", word(namespace))),
         ));
     }
     for (namespace, names) in by_namespace.iter().filter(|(_, names)| names.len() > 1) {
@@ -48,7 +48,7 @@ pub(super) fn one_each(observed: &Observed) -> Result<Vec<Finding>, &Unread> {
                 names.len(),
                 listed(&named, MAX_NAMED)
             ),
-            keep_one(word(namespace)),
+            keep_one(&format!("-n {}", word(namespace))),
         ));
     }
     Ok(findings)

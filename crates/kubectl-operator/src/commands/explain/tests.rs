@@ -317,12 +317,16 @@ fn held_and_pinned_operators_are_explained() {
 
 /// Reads the namespace `shop` of a cluster, as the command does without flags.
 async fn read(cluster: &FakeCluster) -> anyhow::Result<Read> {
+    read_in(cluster, "shop").await
+}
+
+async fn read_in(cluster: &FakeCluster, namespace: &str) -> anyhow::Result<Read> {
     let words = ["kubectl-operator", "explain"];
     let Command::Explain(args) = <Args as clap::Parser>::try_parse_from(words).unwrap().command else {
         panic!("it is another command");
     };
     let (client, _link) = cluster.connect();
-    Box::pin(super::question(&Cluster::of(client, "shop"), &args.cluster)).await
+    Box::pin(super::question(&Cluster::of(client, namespace), &args.cluster)).await
 }
 
 /// OLM reads the catalog with rights of its own.
@@ -411,4 +415,31 @@ async fn operators_without_a_subscription_have_two_ways_out() {
         ),
         "{error}"
     );
+}
+
+/// Upstream's package-server is a part of OLM, which a user should not remove.
+#[tokio::test(start_paused = true)]
+async fn the_package_server_of_olm_needs_no_subscription() {
+    let with = |namespace: &str, phase: &str| {
+        let mut csv = csv("1.0.0", phase, "install timeout");
+        csv["metadata"] = json!({"namespace": namespace, "name": "packageserver"});
+        let cluster = FakeCluster::new();
+        cluster.put(csv);
+        cluster
+    };
+    for (namespace, is_part) in [("olm", true), ("shop", false)] {
+        let error = read_in(&with(namespace, "Succeeded"), namespace).await.err();
+        let error = error.map(|error| error.to_string()).unwrap_or_default();
+        assert!(!error.is_empty());
+        assert_eq!(!error.contains("packageserver"), is_part, "{error}");
+        let failed = read_in(&with(namespace, "Failed"), namespace).await.unwrap();
+        let explained = explain(&failed.question, None).unwrap();
+        let text = for_people(explained, &failed.causes, None).to_string();
+        assert!(text.contains("packageserver: Failed: "), "{text}");
+        assert_eq!(
+            !text.contains("operator uninstall packageserver"),
+            is_part,
+            "{text}"
+        );
+    }
 }

@@ -200,12 +200,16 @@ fn lacking(owned: &Value) -> Value {
     lacks
 }
 
+/// OLM goes on when the registry is back.
+const SILENT: &str = "bundle etcd.v1.1.0: cannot pull image `reg/etcd:v1`: connection refused; OLM retries until the registry answers; \
+                      check the registry, the network and mirrors";
 const QUOTA: &str = "installing: waiting for deployment etcd; pods \"etcd-1\" is forbidden: exceeded quota: q, requested: pods=1";
 
 /// Only a user makes them pass, and they may not last: an image is being pushed, or a quota becomes free.
 #[tokio::test(start_paused = true)]
 async fn an_image_a_quota_and_a_deleted_definition_end_the_watch() {
     let own = json!([{"name": "disks.example.com", "version": "v1", "kind": "Disk"}]);
+    let other = format!("{SILENT}; bundle disk.v1: unpack job not completed: Reason: ErrImagePull");
     for (what, csv_of, condition, ends) in [
         ("quota", csv("1.0.0", "Installing", QUOTA), None, true),
         ("own definition", lacking(&own), None, true),
@@ -221,6 +225,36 @@ async fn an_image_a_quota_and_a_deleted_definition_end_the_watch() {
             csv("1.0.0", "Succeeded", ""),
             Some("unpack job not completed: ContainerCreating"),
             false,
+        ),
+        (
+            "image that only nodes may pull",
+            csv("1.0.0", "Succeeded", ""),
+            Some(
+                "bundle etcd.v1.1.0: unpack job not completed; this process: Unauthorized: cannot pull image `reg/etcd:v1`: \
+                 https://reg: 401; add a pull secret for the registry; a node keeps trying to pull it",
+            ),
+            false,
+        ),
+        (
+            "image that no node can pull either",
+            csv("1.0.0", "Succeeded", ""),
+            Some(
+                "bundle etcd.v1.1.0: unpack job not completed: Reason: ErrImagePull; this process: Unauthorized: cannot pull image \
+                 `reg/etcd:v1`: https://reg: 401; add a pull secret for the registry",
+            ),
+            true,
+        ),
+        (
+            "silent registry",
+            csv("1.0.0", "Succeeded", ""),
+            Some(SILENT),
+            false,
+        ),
+        (
+            "silent registry, and an image of another bundle",
+            csv("1.0.0", "Succeeded", ""),
+            Some(other.as_str()),
+            true,
         ),
     ] {
         let cluster = cluster(2);

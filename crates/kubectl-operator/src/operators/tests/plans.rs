@@ -1,6 +1,7 @@
 //! InstallPlans that wait or failed, and the ways out.
 
 use super::*;
+use crate::args::ConnectionArgs;
 
 #[test]
 fn a_plan_that_waits_for_a_user_is_reported_until_it_is_approved() {
@@ -172,6 +173,30 @@ fn the_operator_groups_of_a_namespace_have_a_way_out_in_status_and_explain() {
         let former = csv("1.0.0", "Replacing", "");
         let (_, text) = one([subscription("db", &status), failed, former]);
         assert!(text.contains(expected), "{reason}: {text}");
+    }
+}
+
+/// Without the flags they would change another cluster.
+#[test]
+fn the_ways_out_of_operator_groups_are_for_the_same_cluster() {
+    let commands = CommandLine::of(&ConnectionArgs {
+        context: Some("dev".to_owned()),
+        as_user: Some("eve".to_owned()),
+        ..ConnectionArgs::default()
+    });
+    let status = json!({"installedCSV": "etcd.v2.0.0", "currentCSV": "etcd.v2.0.0"});
+    for (reason, command) in [
+        ("NoOperatorGroup", "kubectl create -f -"),
+        ("TooManyOperatorGroups", "kubectl delete operatorgroup NAME"),
+    ] {
+        let mut failed = csv("2.0.0", "Failed", "no group");
+        failed["status"]["reason"] = json!(reason);
+        let gathered = gathered_of([subscription("db", &status), failed]);
+        let operators = gathered.operators();
+        let way_out = operators[0].way_out(&operators[0].verdict(), &commands);
+        let way_out = way_out.unwrap_or_default();
+        let command = format!("{command} -n shop --context dev --as eve");
+        assert!(way_out.ends_with(&command), "{reason}: {way_out}");
     }
 }
 
