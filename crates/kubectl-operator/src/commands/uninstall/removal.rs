@@ -29,7 +29,7 @@ pub(in crate::commands) struct Removal {
     pub subscription: Option<Subscription>,
     /// Incomplete InstallPlans that are for no other operator.
     pub plans: Vec<OpenPlan>,
-    /// Names of incomplete plans that stay because others need them.
+    /// Names of incomplete plans that stay because others need them, or because the user may not delete them.
     pub shared: BTreeSet<String>,
     /// Names of the operator's ClusterServiceVersions, including those that do not exist yet.
     pub names: BTreeSet<String>,
