@@ -1,6 +1,7 @@
 //! Decides what the uninstallation of an operator deletes and keeps. Pure.
 
 use std::collections::BTreeSet;
+use std::iter::successors;
 
 use anyhow::bail;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
@@ -133,6 +134,17 @@ impl Removal {
                 self.listed.iter().any(|listed| leftovers::key(listed) == key)
             }
         }
+    }
+
+    /// Returns the newest ClusterServiceVersion and those that it replaces, one by one, newest first. The other ones are the
+    /// operator's by their label alone.
+    pub(in crate::commands) fn chain(&self) -> impl Iterator<Item = &ClusterServiceVersion> {
+        let older = move |csv: &&ClusterServiceVersion| {
+            let replaces = csv.spec.replaces()?;
+            self.csvs.iter().find(|found| found.name_any() == replaces)
+        };
+        // A cycle of versions has no end.
+        successors(self.csvs.last(), older).take(self.csvs.len())
     }
 
     /// Returns the command to continue with after the Subscription is deleted.
