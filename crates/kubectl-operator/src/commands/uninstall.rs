@@ -329,7 +329,7 @@ pub(super) async fn remove<W: Write>(
 ) -> anyhow::Result<bool> {
     let namespace = removal.namespace.as_str();
     // The error of a step alone does not include how to continue.
-    let go_on = |error: anyhow::Error| anyhow!("{error:#}; to continue: `{}`", removal.again());
+    let go_on = |error: anyhow::Error| anyhow!("{error:#}; to continue: {}", removal.again());
     if let Some(subscription) = &removal.subscription {
         writer::delete(&api(client, Some(namespace)), subscription).await?;
         tell(&format!("{} deleted", writer::subject(subscription)));

@@ -147,15 +147,15 @@ impl Removal {
         successors(self.csvs.last(), older).take(self.csvs.len())
     }
 
-    /// Returns the command to continue with after the Subscription is deleted.
+    /// Returns the commands to continue with after the Subscription is deleted.
     pub(super) fn again(&self) -> String {
         let Some(csv) = self.csvs.last() else {
             let plans = self.plans.iter().map(|open| quoted(&open.plan.name_any()));
             let plans: Vec<String> = plans.collect();
             if plans.is_empty() {
-                return format!("kubectl operator list {}", self.flags);
+                return format!("`kubectl operator list {}`", self.flags);
             }
-            return format!("kubectl delete installplan {} {}", plans.join(" "), self.flags);
+            return format!("`kubectl delete installplan {} {}`", plans.join(" "), self.flags);
         };
         let crds = self.definitions.iter().filter(|definition| definition.is_deleted);
         let crds = crds.map(|definition| format!(" --delete-crd {}", quoted(&definition.name)));
@@ -164,8 +164,17 @@ impl Removal {
             (false, true) => " --operand-strategy delete",
             (false, false) => " --operand-strategy ignore",
         };
+        // `uninstall` of a version without a Subscription takes only its chain, as it knows no package.
+        let in_chain: BTreeSet<String> = self.chain().map(|csv| csv.name_any()).collect();
+        let others = self.csvs.iter().map(|csv| csv.name_any());
+        let others = others.filter(|name| !in_chain.contains(name));
+        let others: Vec<String> = others.map(|name| quoted(&name)).collect();
+        let then = match others.is_empty() {
+            true => String::new(),
+            false => format!("; then `kubectl delete csv {} {}`", others.join(" "), self.flags),
+        };
         format!(
-            "kubectl operator uninstall {} {}{}{strategy}",
+            "`kubectl operator uninstall {} {}{}{strategy}`{then}",
             quoted(&csv.name_any()),
             self.flags,
             crds.collect::<String>(),

@@ -169,7 +169,7 @@ async fn the_operator_stays_while_its_objects_end() {
     let removal = looked(&cluster, &[CRD]).await.unwrap();
     assert_eq!(
         removal.again(),
-        "kubectl operator uninstall etcd.v1.0.0 -n shop --context 'a b' --kubeconfig /k --delete-crd etcds.example.com"
+        "`kubectl operator uninstall etcd.v1.0.0 -n shop --context 'a b' --kubeconfig /k --delete-crd etcds.example.com`"
     );
     let (result, _) = try_removed(&cluster, &removal).await;
     let error = result.unwrap_err().to_string();
@@ -579,7 +579,7 @@ async fn a_refused_step_reports_the_way_out() {
     let removal = looked(&cluster, &[]).await.unwrap();
     assert_eq!(
         removal.again(),
-        "kubectl delete installplan install-1 -n shop --context 'a b' --kubeconfig /k"
+        "`kubectl delete installplan install-1 -n shop --context 'a b' --kubeconfig /k`"
     );
 }
 
