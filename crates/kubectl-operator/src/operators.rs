@@ -298,6 +298,21 @@ pub(crate) fn refers(subscription: &Subscription, plan: &InstallPlan) -> bool {
     }
 }
 
+/// Returns the names of the other Subscriptions than `own` that refer to this InstallPlan.
+pub(crate) fn others_of(
+    subscriptions: &[Subscription],
+    own: Option<&Subscription>,
+    plan: &InstallPlan,
+) -> Vec<String> {
+    let is_own = |other: &&Subscription| own.is_some_and(|own| own.name_any() == other.name_any());
+    subscriptions
+        .iter()
+        .filter(|other| other.namespace() == plan.namespace() && !is_own(other))
+        .filter(|other| refers(other, plan))
+        .map(|other| other.name_any())
+        .collect()
+}
+
 /// An operator as a row of a table, or as a document.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]

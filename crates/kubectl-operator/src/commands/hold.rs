@@ -10,7 +10,7 @@ use serde_json::json;
 use crate::args::change::{HoldArgs, UnholdArgs};
 use crate::args::shared::quoted;
 use crate::cluster::Cluster;
-use crate::operators::{Gathered, Operator};
+use crate::operators::{Gathered, Operator, others_of};
 use crate::reader::api;
 use crate::{Verdict, gather, printer, writer};
 
@@ -86,11 +86,19 @@ async fn held(cluster: &Cluster, name: &str, range: Option<&str>) -> anyhow::Res
             quoted(&plan),
             cluster.commands.flags(namespace)
         )),
-        None => operator.former().filter(|_| pending.is_none()).map(|_| {
+        None => operator.former().filter(|_| pending.is_none()).map(|former| {
             // Until the version exists, there is nothing to roll back.
             let is_absent = operator.current.is_none() && !operator.is_hidden;
             let open = operator.plan.filter(|_| is_absent && !operator.is_carried_out());
+            let running = open.filter(|plan| !plan.is_over());
+            let others = running.map(|plan| others_of(&gathered.subscriptions, Some(subscription), plan));
+            let others = others.unwrap_or_default().join(", ");
             let way = match open.map(|plan| plan.name_any()) {
+                // Without the plan they would stay half-installed.
+                Some(plan) if !others.is_empty() => format!(
+                    "InstallPlan {plan} is also for {others}, so do not delete it; wait until it completes, then go back with `{}`",
+                    cluster.suggest("rollback {} --to {}", &[&name, &former.name_any()])
+                ),
                 Some(plan) => format!(
                     "to stop it delete the plan with `kubectl delete installplan {} {}`",
                     quoted(&plan),
@@ -358,12 +366,24 @@ mod tests {
         fake.put(subscription("db", &status));
         fake.put(plan("install-1", "Installing", true));
         let (client, _link) = fake.connect();
-        let changed = held(&Cluster::of(client, "shop"), "db", None).await.unwrap();
+        let here = Cluster::of(client, "shop");
+        let changed = held(&here, "db", None).await.unwrap();
         assert_eq!(
             changed.1,
             [
                 "etcd.v2.0.0 is already being installed, and a hold does not stop that; to stop it delete the plan with `kubectl \
                  delete installplan install-1 -n shop`"
+            ]
+        );
+        // OLM makes one plan for several Subscriptions.
+        let other = json!({"state": "UpgradePending", "installPlanRef": {"name": "install-1"}});
+        fake.put(subscription("cache", &other));
+        let changed = held(&here, "db", None).await.unwrap();
+        assert_eq!(
+            changed.1,
+            [
+                "etcd.v2.0.0 is already being installed, and a hold does not stop that; InstallPlan install-1 is also for cache, so do \
+                 not delete it; wait until it completes, then go back with `kubectl operator rollback db --to etcd.v1.0.0 -n shop`"
             ]
         );
     }

@@ -45,7 +45,8 @@ pub(crate) async fn run(args: &UninstallArgs) -> anyhow::Result<Verdict> {
         printer::warning(text);
     }
     let cluster = Cluster::connect(&args.connection).await?;
-    let removal = Box::pin(look(&cluster, args)).await?;
+    let mut removal = Box::pin(look(&cluster, args)).await?;
+    keep_plans(&cluster.client, &mut removal, &args.name).await;
     printer::data(&removal.to_string())?;
     if args.dry_run {
         return Ok(Verdict::Fine);
@@ -62,6 +63,26 @@ pub(crate) async fn run(args: &UninstallArgs) -> anyhow::Result<Verdict> {
     let wait = args.wait.or(UPSTREAM_TIMEOUT);
     let is_gone = remove(client, &removal, &wait, &mut screen, &mut tell).await?;
     Ok(Verdict::when(is_gone))
+}
+
+/// Keeps the waiting InstallPlans that the user may not delete, with a note: upstream's plugin deletes none. A running one would
+/// create the operator again, so [`check_permissions`] refuses it.
+async fn keep_plans(client: &Client, removal: &mut Removal, name: &str) {
+    for open in std::mem::take(&mut removal.plans) {
+        let plan = open.plan.name_any();
+        let step = ["delete", "installplans", plan.as_str()];
+        let allowed = writer::is_allowed(client, &removal.namespace, step).await;
+        // The API server may not answer that.
+        if open.is_approved() || allowed.unwrap_or(true) {
+            removal.plans.push(open);
+            continue;
+        }
+        removal.notes.push(format!(
+            "InstallPlan {plan} is not deleted because you have no permission to delete it; while it exists, approving it installs \
+             {name} again"
+        ));
+        removal.shared.insert(plan);
+    }
 }
 
 /// Checks that the user may delete the Subscription, its InstallPlans and its ClusterServiceVersions. Otherwise the operator would go on
@@ -308,7 +329,7 @@ pub(super) async fn remove<W: Write>(
 ) -> anyhow::Result<bool> {
     let namespace = removal.namespace.as_str();
     // The error of a step alone does not include how to continue.
-    let go_on = |error: anyhow::Error| anyhow!("{error:#}; to continue: `{}`", removal.again());
+    let go_on = |error: anyhow::Error| anyhow!("{error:#}; to continue: {}", removal.again());
     if let Some(subscription) = &removal.subscription {
         writer::delete(&api(client, Some(namespace)), subscription).await?;
         tell(&format!("{} deleted", writer::subject(subscription)));

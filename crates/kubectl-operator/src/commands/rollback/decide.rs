@@ -110,7 +110,7 @@ pub(super) fn wanted(
     });
     // A version that waits for a failed one never begins, nor does one that waits for objects which its failed plan did not create.
     let waits_in_vain =
-        *newest.phase() == Phase::Pending && (has_failed_plan || removal.csvs.iter().any(has_failed));
+        *newest.phase() == Phase::Pending && (has_failed_plan || removal.chain().any(has_failed));
     if !has_failed(newest) && !waits_in_vain {
         bail!(
             "cannot roll back {name}: {} has not failed, it is {}; wait, or choose a version with --to",
@@ -119,8 +119,9 @@ pub(super) fn wanted(
         );
     }
     // Versions in between never succeeded: then OLM would have deleted the oldest.
-    if let [oldest, _, ..] = removal.csvs.as_slice() {
-        return Ok(oldest.name_any());
+    let oldest = removal.chain().last().map(|csv| csv.name_any());
+    if let Some(oldest) = oldest.filter(|oldest| *oldest != newest.name_any()) {
+        return Ok(oldest);
     }
     let before = newest.spec.replaces().ok_or_else(|| {
         anyhow!(

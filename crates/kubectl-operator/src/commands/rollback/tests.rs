@@ -464,6 +464,23 @@ async fn a_missing_earlier_version_is_reported() {
     );
 }
 
+/// Such as one that a former Subscription left.
+#[tokio::test(start_paused = true)]
+async fn a_version_that_the_newest_does_not_lead_to_is_not_gone_back_to() {
+    for (phase, expected) in [("Failed", Some("etcd.v1.0.0")), ("Pending", None)] {
+        let cluster = failed();
+        let mut lone = csv("0.5.0", "Failed", "");
+        lone["metadata"]["labels"] = json!({"operators.coreos.com/etcd.shop": ""});
+        cluster.put(lone);
+        let change = json!({"status": {"phase": phase}});
+        cluster.edit("ClusterServiceVersion", "shop", "etcd.v2.0.0", &change);
+        let removal = removal(&cluster).await;
+        assert_eq!(removal.csvs[0].name_any(), "etcd.v0.5.0");
+        let wanted = decide::wanted(&removal, "db", None, &[]);
+        assert_eq!(wanted.ok().as_deref(), expected, "{phase}");
+    }
+}
+
 /// Such a version waits for a Role that its plan could not create.
 #[tokio::test(start_paused = true)]
 async fn a_version_that_waits_for_objects_of_its_failed_plan_is_rolled_back() {

@@ -2,12 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use kube::ResourceExt as _;
 use olm_api::labels::OWNER_KIND_CSV;
 use olm_api::v1alpha1::{InstallPlan, Subscription};
 use serde_json::Value;
 
-use crate::operators::refers;
+use crate::operators::{others_of, refers};
 
 /// An incomplete plan of the operator.
 #[derive(Debug, Clone)]
@@ -31,17 +30,11 @@ pub(super) fn open_plans(
     own: Option<&Subscription>,
     csvs: &BTreeSet<String>,
 ) -> Vec<OpenPlan> {
-    let is_own = |other: &&Subscription| own.is_some_and(|own| own.name_any() == other.name_any());
     let open = plans.iter().filter(|plan| !plan.is_over());
     open.filter(|plan| own.is_some_and(|own| refers(own, plan)) || brings(plan, csvs))
         .map(|plan| OpenPlan {
             plan: plan.clone(),
-            others: subscriptions
-                .iter()
-                .filter(|other| other.namespace() == plan.namespace() && !is_own(other))
-                .filter(|other| refers(other, plan))
-                .map(|other| other.name_any())
-                .collect(),
+            others: others_of(subscriptions, own, plan),
         })
         .collect()
 }

@@ -1,6 +1,7 @@
 //! Decides what the uninstallation of an operator deletes and keeps. Pure.
 
 use std::collections::BTreeSet;
+use std::iter::successors;
 
 use anyhow::bail;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
@@ -29,7 +30,7 @@ pub(in crate::commands) struct Removal {
     pub subscription: Option<Subscription>,
     /// Incomplete InstallPlans that are for no other operator.
     pub plans: Vec<OpenPlan>,
-    /// Names of incomplete plans that stay because others need them.
+    /// Names of incomplete plans that stay because others need them, or because the user may not delete them.
     pub shared: BTreeSet<String>,
     /// Names of the operator's ClusterServiceVersions, including those that do not exist yet.
     pub names: BTreeSet<String>,
@@ -135,15 +136,26 @@ impl Removal {
         }
     }
 
-    /// Returns the command to continue with after the Subscription is deleted.
+    /// Returns the newest ClusterServiceVersion and those that it replaces, one by one, newest first. The other ones are the
+    /// operator's by their label alone.
+    pub(in crate::commands) fn chain(&self) -> impl Iterator<Item = &ClusterServiceVersion> {
+        let older = move |csv: &&ClusterServiceVersion| {
+            let replaces = csv.spec.replaces()?;
+            self.csvs.iter().find(|found| found.name_any() == replaces)
+        };
+        // A cycle of versions has no end.
+        successors(self.csvs.last(), older).take(self.csvs.len())
+    }
+
+    /// Returns the commands to continue with after the Subscription is deleted.
     pub(super) fn again(&self) -> String {
         let Some(csv) = self.csvs.last() else {
             let plans = self.plans.iter().map(|open| quoted(&open.plan.name_any()));
             let plans: Vec<String> = plans.collect();
             if plans.is_empty() {
-                return format!("kubectl operator list {}", self.flags);
+                return format!("`kubectl operator list {}`", self.flags);
             }
-            return format!("kubectl delete installplan {} {}", plans.join(" "), self.flags);
+            return format!("`kubectl delete installplan {} {}`", plans.join(" "), self.flags);
         };
         let crds = self.definitions.iter().filter(|definition| definition.is_deleted);
         let crds = crds.map(|definition| format!(" --delete-crd {}", quoted(&definition.name)));
@@ -152,8 +164,17 @@ impl Removal {
             (false, true) => " --operand-strategy delete",
             (false, false) => " --operand-strategy ignore",
         };
+        // `uninstall` of a version without a Subscription takes only its chain, as it knows no package.
+        let in_chain: BTreeSet<String> = self.chain().map(|csv| csv.name_any()).collect();
+        let others = self.csvs.iter().map(|csv| csv.name_any());
+        let others = others.filter(|name| !in_chain.contains(name));
+        let others: Vec<String> = others.map(|name| quoted(&name)).collect();
+        let then = match others.is_empty() {
+            true => String::new(),
+            false => format!("; then `kubectl delete csv {} {}`", others.join(" "), self.flags),
+        };
         format!(
-            "kubectl operator uninstall {} {}{}{strategy}",
+            "`kubectl operator uninstall {} {}{}{strategy}`{then}",
             quoted(&csv.name_any()),
             self.flags,
             crds.collect::<String>(),

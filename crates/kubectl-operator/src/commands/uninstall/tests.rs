@@ -169,7 +169,7 @@ async fn the_operator_stays_while_its_objects_end() {
     let removal = looked(&cluster, &[CRD]).await.unwrap();
     assert_eq!(
         removal.again(),
-        "kubectl operator uninstall etcd.v1.0.0 -n shop --context 'a b' --kubeconfig /k --delete-crd etcds.example.com"
+        "`kubectl operator uninstall etcd.v1.0.0 -n shop --context 'a b' --kubeconfig /k --delete-crd etcds.example.com`"
     );
     let (result, _) = try_removed(&cluster, &removal).await;
     let error = result.unwrap_err().to_string();
@@ -526,6 +526,30 @@ async fn a_missing_permission_is_named_before_anything_is_deleted() {
     }
 }
 
+/// Upstream's plugin deletes no InstallPlan, and such a user can uninstall with it.
+#[tokio::test(start_paused = true)]
+async fn a_waiting_plan_that_may_not_be_deleted_is_kept() {
+    let cluster = upgrading(false);
+    cluster.on_request(|request| {
+        let is_refused = request.kind.kind == "InstallPlan" && request.verb.writes();
+        is_refused.then(|| Fault::Refuse(Refusal::new(403, "Forbidden", "is forbidden")))
+    });
+    let mut removal = looked(&cluster, &[]).await.unwrap();
+    let (client, _link) = cluster.connect();
+    keep_plans(&client, &mut removal, "db").await;
+    check_permissions(&client, &removal, "db").await.unwrap();
+    let note = "note: InstallPlan install-1 is not deleted because you have no permission to delete it; while it exists, approving it \
+                installs db again\n";
+    let shown = removal.to_string();
+    assert!(
+        shown.contains(note) && !shown.contains("deletes  InstallPlan"),
+        "{shown}"
+    );
+    let (is_gone, told) = removed(&cluster, &removal).await;
+    assert!(is_gone, "{told:?}");
+    assert!(cluster.get("InstallPlan", "shop", "install-1").is_some());
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_refused_step_reports_the_way_out() {
     let expected = "kubectl operator uninstall etcd.v1.0.0 -n shop --context 'a b' --kubeconfig /k --delete-crd etcds.example.com";
@@ -555,7 +579,7 @@ async fn a_refused_step_reports_the_way_out() {
     let removal = looked(&cluster, &[]).await.unwrap();
     assert_eq!(
         removal.again(),
-        "kubectl delete installplan install-1 -n shop --context 'a b' --kubeconfig /k"
+        "`kubectl delete installplan install-1 -n shop --context 'a b' --kubeconfig /k`"
     );
 }
 

@@ -351,6 +351,26 @@ async fn versions_before_a_deleted_one_are_shown_and_deleted() {
     }
 }
 
+/// `uninstall` of a version without a Subscription knows no package.
+#[tokio::test(start_paused = true)]
+async fn the_way_to_continue_names_the_versions_that_only_their_label_assigns() {
+    let cluster = cluster();
+    for version in ["0.4.0", "0.5.0"] {
+        cluster.put(component(csv(version, "Succeeded", "")));
+    }
+    let (removal, _) = looked_with(&cluster, "etcd", &["-s", "ignore"]).await.unwrap();
+    assert_eq!(
+        removal.again(),
+        "`kubectl operator uninstall etcd.v1.0.0 -n shop`; then `kubectl delete csv etcd.v0.4.0 etcd.v0.5.0 -n shop`"
+    );
+    cluster.delete("Subscription", "shop", "db");
+    let (left, _) = looked_with(&cluster, "etcd.v1.0.0", &["-s", "ignore"])
+        .await
+        .unwrap();
+    let names: Vec<String> = left.csvs.iter().map(|csv| csv.name_any()).collect();
+    assert_eq!(names, ["etcd.v1.0.0"]);
+}
+
 /// The Subscription was deleted and created again, so it names no version.
 #[tokio::test(start_paused = true)]
 async fn a_running_version_that_only_its_label_assigns_is_shown_and_deleted() {
