@@ -182,14 +182,8 @@ pub(super) async fn sharers(
         let others = gathered.sharers(crd, MAX_NAMED, |(of, _), csv| {
             of == namespace && csv.spec.owns_crd(crd)
         });
-        let text = || {
-            format!(
-                "CustomResourceDefinition {} is {}",
-                quoted(crd),
-                others.join("; ")
-            )
-        };
-        (!others.is_empty()).then(text)
+        let others = others.join("; ");
+        (!others.is_empty()).then(|| format!("CustomResourceDefinition {} is {others}", quoted(crd)))
     });
     texts.collect()
 }
