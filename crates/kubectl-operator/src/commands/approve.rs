@@ -131,8 +131,11 @@ pub(super) async fn approve(
         shown
             .doubts
             .extend(misfits.certain.into_iter().chain(misfits.possible));
-        let sharers = Box::pin(checks::sharers(client, namespace, shown.preview.as_ref())).await;
-        shown.doubts.extend(sharers);
+        let preview = shown.preview.as_ref();
+        let newer = Box::pin(checks::newer(client, plan, preview)).await;
+        let sharers = Box::pin(checks::sharers(client, namespace, preview, &newer)).await;
+        shown.newer = newer.iter().map(|name| checks::newer_text(name)).collect();
+        shown.doubts.extend(shown.newer.iter().cloned().chain(sharers));
         anyhow::Ok(shown)
     };
     let mut plan = read().await?;

@@ -135,6 +135,7 @@ fn answer(
         // An older version takes fields from all who use its definitions.
         let losses = shown.preview.iter().flat_map(losses);
         losses.for_each(|line| printer::progress(&line));
+        shown.newer.iter().for_each(|text| printer::warning(text));
         if let Some(text) = shared(shown, &name) {
             printer::warning(&text);
         } else if shown.operators.len() > 1 {

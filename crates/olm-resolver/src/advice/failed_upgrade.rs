@@ -79,6 +79,10 @@ pub(crate) fn failed_upgrades(problem: &Problem, subscriptions: &[String]) -> Ve
 pub(super) fn leads_forward(problem: &Problem, subscriptions: &[String]) -> bool {
     let mut failed = failed_csvs(problem, subscriptions).into_iter();
     failed.any(|(subscription, csv)| {
+        // A plan that waits leads forward already.
+        if problem.awaits_plan(subscription) {
+            return false;
+        }
         let Some(snapshot) = problem.snapshot(&subscription.catalog) else {
             return false;
         };
@@ -91,7 +95,8 @@ pub(super) fn leads_forward(problem: &Problem, subscriptions: &[String]) -> bool
     })
 }
 
-/// Returns those of the Subscriptions whose current ClusterServiceVersion failed, with it.
+/// Returns those of the Subscriptions whose newest ClusterServiceVersion failed, with it. The current one does not exist while its
+/// InstallPlan waits for approval.
 fn failed_csvs<'p>(
     problem: &'p Problem,
     subscriptions: &[String],
@@ -99,7 +104,9 @@ fn failed_csvs<'p>(
     let mut found = Vec::new();
     for csv in problem.installed.iter().filter(is_failed) {
         for subscription in &problem.subscriptions {
-            if subscription.current_csv == csv.name && subscriptions.contains(&subscription.name) {
+            let mut known = [&subscription.current_csv, &subscription.installed_csv].into_iter();
+            let newest = known.find(|name| exists(problem, name));
+            if newest == Some(&csv.name) && subscriptions.contains(&subscription.name) {
                 found.push((subscription, csv));
             }
         }

@@ -110,8 +110,15 @@ mod tests {
 
     #[test]
     fn the_cause_and_the_way_back_come_first() {
-        for installed in ["etcd.v1", "etcd.v2", ""] {
-            let question = question(installed, "Failed");
+        for (installed, current) in [
+            ("etcd.v1", "etcd.v2"),
+            ("etcd.v2", "etcd.v2"),
+            ("", "etcd.v2"),
+            // The plan of the next version waits for approval.
+            ("etcd.v2", "etcd.v3"),
+        ] {
+            let mut question = question(installed, "Failed");
+            current.clone_into(&mut question.problem.subscriptions[0].current_csv);
             let mut parts = [part(&question, "db")];
             question.add_causes(&mut parts);
             assert_eq!(parts[0].kind(), "version etcd.v2 failed");

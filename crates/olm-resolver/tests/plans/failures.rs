@@ -177,12 +177,18 @@ installed:
 - {csv: etcd.v1.0.0, package: etcd, phase: Replacing, provides: [K.v1.g]}
 - {csv: etcd.v2.0.0, package: etcd, phase: Failed, replaces: etcd.v1.0.0, provides: [K.v1.g]}
 subscriptions:
-- {name: s, package: etcd, channel: stable, installedCSV: etcd.v2.0.0, currentCSV: etcd.v2.0.0}";
+- {name: s, package: etcd, channel: stable, installedCSV: etcd.v2.0.0, currentCSV: CURRENT}";
     let back = "to resolve: correct the cause, or go back to etcd.v1.0.0: kubectl operator rollback s -n ns";
     let forward = "to resolve: set spec.upgradeStrategy of the OperatorGroup in namespace ns to TechPreviewUnsafeFailForward";
     let newer = "  - {csv: etcd.v3.0.0, replaces: etcd.v2.0.0, provides: [K.v1.g]}";
-    for (newer, expected) in [("", vec![back]), (newer, vec![back, forward])] {
-        let (part, text) = told(&scenario(&objects.replace("NEWER", newer)));
+    for (newer, current, expected) in [
+        ("", "etcd.v2.0.0", vec![back]),
+        (newer, "etcd.v2.0.0", vec![back, forward]),
+        // The plan of the newer version waits for approval.
+        (newer, "etcd.v3.0.0", vec![back]),
+    ] {
+        let objects = objects.replace("NEWER", newer).replace("CURRENT", current);
+        let (part, text) = told(&scenario(&objects));
         let advice = text.lines().filter(|line| line.starts_with("to resolve"));
         assert_eq!(advice.collect::<Vec<_>>(), expected);
         assert!(!part.advice.is_stuck);

@@ -1,5 +1,10 @@
 //! What a plan means for the OperatorGroup of its namespace and for other operators, as far as its text does not say so.
 
+use std::collections::BTreeSet;
+
+use jiff::Timestamp;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::{Client, ResourceExt as _};
 use olm_api::labels::OWNER_KIND_CSV;
 use olm_api::plan_preview::{DefinitionChange, PlanPreview};
@@ -11,10 +16,12 @@ use crate::groups::Group;
 use crate::operators::stated_misfit;
 use crate::packages::{Package, offered};
 use crate::preview::name as quoted;
-use crate::reader::list_readable;
+use crate::reader::{get_cluster, list_readable};
 
 /// Maximum number of operators named per definition.
 const MAX_NAMED: usize = 5;
+/// Maximum number of definitions that are read per plan.
+const MAX_READ: usize = 50;
 
 /// Operators of a plan that do not suit the OperatorGroup of its namespace, a text for each.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -98,8 +105,56 @@ fn modes_of(plan: &InstallPlan, packages: &[Package], name: &str) -> Option<(Str
     Some((channel.head.clone(), channel.install_modes.clone()))
 }
 
-/// Returns who else owns or needs the CustomResourceDefinitions that lose or require something by a plan of this namespace.
-pub(super) async fn sharers(client: &Client, namespace: &str, preview: Option<&PlanPreview>) -> Vec<String> {
+/// Returns the CustomResourceDefinitions of a waiting plan that are newer than its preview. Those that cannot be read are left out.
+pub(super) async fn newer(client: &Client, plan: &InstallPlan, preview: Option<&PlanPreview>) -> Vec<String> {
+    let made_at = preview.and_then(|preview| preview.made_at.parse::<Timestamp>().ok());
+    let Some(made_at) = made_at.filter(|_| plan.waits_for_approval()) else {
+        return Vec::new();
+    };
+    // A definition that the plan did not change is not in the preview.
+    let steps = plan.status.iter().flat_map(|status| status.plan.iter());
+    let steps = steps.filter(|step| step.resource.kind == "CustomResourceDefinition");
+    let names: BTreeSet<&str> = steps.map(|step| step.resource.name.as_str()).collect();
+    let mut newer = Vec::new();
+    for name in names.into_iter().take(MAX_READ) {
+        let read = get_cluster::<CustomResourceDefinition>(client, name).await;
+        let found = read.ok().flatten();
+        if found.is_some_and(|found| is_newer(&found.metadata, made_at)) {
+            newer.push(name.to_owned());
+        }
+    }
+    newer
+}
+
+/// Returns true if a definition was created, or its versions were written, after this time. Others write its status and labels.
+fn is_newer(definition: &ObjectMeta, time: Timestamp) -> bool {
+    let entries = definition.managed_fields.iter().flatten();
+    let written = entries.filter(|entry| {
+        let fields = entry.fields_v1.as_ref();
+        fields.is_some_and(|fields| fields.0.pointer("/f:spec/f:versions").is_some())
+    });
+    let written = written.filter_map(|entry| entry.time.as_ref());
+    let mut times = definition.creation_timestamp.iter().chain(written);
+    times.any(|found| found.0 > time)
+}
+
+/// Returns the note on a definition that is newer than the preview.
+pub(super) fn newer_text(definition: &str) -> String {
+    format!(
+        "CustomResourceDefinition {} was created or changed after this preview, so what the plan takes from it is unknown: delete the \
+         InstallPlan, and OLM makes another with a new preview",
+        quoted(definition)
+    )
+}
+
+/// Returns who else owns or needs the CustomResourceDefinitions that lose or require something by a plan of this namespace, or are
+/// `newer` than its preview.
+pub(super) async fn sharers(
+    client: &Client,
+    namespace: &str,
+    preview: Option<&PlanPreview>,
+    newer: &[String],
+) -> Vec<String> {
     let takes = |change: &&DefinitionChange| {
         let taken = [
             &change.versions_removed,
@@ -109,7 +164,8 @@ pub(super) async fn sharers(client: &Client, namespace: &str, preview: Option<&P
         taken.iter().any(|taken| !taken.is_empty())
     };
     let definitions = preview.into_iter().flat_map(|preview| &preview.definitions);
-    let definitions: Vec<&DefinitionChange> = definitions.filter(takes).collect();
+    let taken = definitions.filter(takes).map(|change| change.name.as_str());
+    let definitions: BTreeSet<&str> = taken.chain(newer.iter().map(String::as_str)).collect();
     if definitions.is_empty() {
         return Vec::new();
     }
@@ -121,20 +177,13 @@ pub(super) async fn sharers(client: &Client, namespace: &str, preview: Option<&P
             )];
         }
     };
-    let texts = definitions.into_iter().filter_map(|definition| {
-        let crd = definition.name.as_str();
+    let texts = definitions.into_iter().filter_map(|crd| {
         // Another owner in the same namespace is an older version of the operator.
         let others = gathered.sharers(crd, MAX_NAMED, |(of, _), csv| {
             of == namespace && csv.spec.owns_crd(crd)
         });
-        let text = || {
-            format!(
-                "CustomResourceDefinition {} is {}",
-                quoted(crd),
-                others.join("; ")
-            )
-        };
-        (!others.is_empty()).then(text)
+        let others = others.join("; ");
+        (!others.is_empty()).then(|| format!("CustomResourceDefinition {} is {others}", quoted(crd)))
     });
     texts.collect()
 }
@@ -145,6 +194,8 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
+    use crate::cluster::Cluster;
+    use crate::commands::approve::{Shown, approve};
     use crate::packages::tests::{manifest, served};
 
     fn plan_of(name: &str, csv: &Value, message: &str) -> InstallPlan {
@@ -238,7 +289,7 @@ mod tests {
             olm_testing::patch::merge(&mut definition, &change);
             let preview: PlanPreview =
                 serde_json::from_value(json!({"version": 1, "definitions": [definition]})).unwrap();
-            sharers(&client, "shop", Some(&preview)).await
+            sharers(&client, "shop", Some(&preview), &[]).await
         };
         let loss = json!({"fieldsRemoved": ["v1: spec.a"]});
         let needed = "needed by shop/backup.v1";
@@ -271,5 +322,65 @@ mod tests {
                     .starts_with("cannot check whether operators in other namespaces need these kinds: "),
             "{doubts:?}"
         );
+    }
+
+    /// Another tenant installs a newer version while the plan waits.
+    #[tokio::test]
+    async fn a_definition_that_is_newer_than_the_preview_is_named_with_its_owners() {
+        let (early, made_at, late) = (
+            "2026-11-28T09:00:00Z",
+            "2026-11-28T10:00:00Z",
+            "2026-11-28T11:00:00Z",
+        );
+        let written = |time: &str, fields: Value| {
+            json!([{"manager": "m", "operation": "Update", "apiVersion": "apiextensions.k8s.io/v1", "time": time,
+                "fieldsType": "FieldsV1", "fieldsV1": fields}])
+        };
+        let versions = || json!({"f:spec": {"f:versions": {}}});
+        let labels = json!({"f:metadata": {"f:labels": {}}});
+        let status = json!({"f:status": {"f:conditions": {}}});
+        for (created, writes, may_read, is_named) in [
+            (early, written(early, versions()), true, false),
+            (late, json!([]), true, true),
+            (late, json!([]), false, false),
+            (early, written(late, versions()), true, true),
+            (early, written(late, labels), true, false),
+            (early, written(late, status), true, false),
+        ] {
+            let cluster = FakeCluster::new();
+            cluster.put(csv("other", "etcd.v1.3.0", "owned"));
+            cluster.put(
+                json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+                "metadata": {"name": "etcds.example.com", "creationTimestamp": created, "managedFields": writes},
+                "spec": {"group": "example.com", "scope": "Namespaced", "names": {"kind": "Etcd", "plural": "etcds"},
+                    "versions": []}}),
+            );
+            cluster.on_request(move |request| {
+                let is_read = request.verb == Verb::Get && request.kind.kind == "CustomResourceDefinition";
+                (is_read && !may_read).then(|| Fault::Refuse(Refusal::forbidden("it is forbidden")))
+            });
+            let mut plan = serde_json::to_value(plan_of("etcd.v1.2.0", &json!({}), "")).unwrap();
+            plan["apiVersion"] = json!("operators.coreos.com/v1alpha1");
+            plan["kind"] = json!("InstallPlan");
+            let preview = json!({"version": 1, "madeAt": made_at, "objects": [
+                {"verb": "create", "kind": "CustomResourceDefinition", "name": "etcds.example.com"}]});
+            plan["metadata"]["annotations"] = json!({olm_api::labels::PLAN_PREVIEW: preview.to_string()});
+            plan["status"]["plan"][0]["resource"]["kind"] = json!("CustomResourceDefinition");
+            plan["status"]["plan"][0]["resource"]["name"] = json!("etcds.example.com");
+            cluster.put(plan);
+            let (client, _link) = cluster.connect();
+            let mut text = String::new();
+            let mut asked = |shown: &Shown| {
+                text = shown.to_string();
+                Ok(true)
+            };
+            let approved = approve(&Cluster::of(client, "shop"), "install-1", &mut asked).await;
+            assert!(approved.unwrap().approved);
+            let notes = "note: CustomResourceDefinition etcds.example.com was created or changed after this preview, so what the \
+                         plan takes from it is unknown: delete the InstallPlan, and OLM makes another with a new preview\n\
+                         note: CustomResourceDefinition etcds.example.com is also owned by other/etcd.v1.3.0\n";
+            assert_eq!(text.contains(notes), is_named, "{created} {writes}: {text}");
+            assert_eq!(text.contains("note: "), is_named, "{created} {writes}: {text}");
+        }
     }
 }

@@ -35,6 +35,9 @@ pub(in crate::commands) struct Shown {
     pub preview: Option<PlanPreview>,
     /// Reasons why the preview is incomplete.
     pub doubts: Vec<String>,
+    /// Those of `doubts` about definitions that are newer than the preview.
+    #[serde(skip)]
+    pub newer: Vec<String>,
     /// What its steps are about, where there is no preview.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub steps: Vec<String>,

@@ -232,51 +232,55 @@ metadata: {name: etcd.v1.1.0, namespace: shop}
 spec: {version: 1.1.0, replaces: etcd.v1.0.0, displayName: etcd, OWNED install: {strategy: deployment}}
 status: {phase: Failed, reason: InstallCheckFailed, message: install timeout}
 ";
-    let status = "{installedCSV: etcd.v1.1.0, currentCSV: etcd.v1.1.0}";
-    let objects = OBJECTS.replace("{installedCSV: etcd.v1.0.0, currentCSV: etcd.v1.0.0}", status);
-    let objects = objects.replace("{phase: Succeeded}", "{phase: Replacing}");
-    // Both provide the same API.
-    let owned = "customresourcedefinitions: {owned: [{name: etcds.example.com, kind: Etcd, version: v1}]},";
-    let objects = format!("{objects}{failed}").replace("OWNED", owned);
-    let objects = objects.replace(
-        "spec: {version: 1.0.0,",
-        &format!("spec: {{version: 1.0.0, {owned}"),
-    );
-    let question = question_of(&objects);
-    let cause = Cause {
-        name: "db".to_owned(),
-        position: Position::default(),
-        state: State::Failed,
-        message: "ClusterServiceVersion etcd.v1.1.0: InstallCheckFailed: install timeout".to_owned(),
-        names_plan: false,
-        way_out: Some("raise the quota".to_owned()),
-    };
-    let causes = [cause];
-    let explained = with_causes(explain(&question, Some("db")).unwrap(), &causes, Some("db"));
-    assert_eq!(explained.standings.len(), 1, "JSON has the state, too");
-    let document = serde_json::to_value(&explained).unwrap();
-    assert_eq!(document["subscriptions"][0]["wayOut"], "raise the quota");
-    let text = for_people(explained, &causes, Some("db")).to_string();
-    let plan = olm_resolver::plan::plan(&question).unwrap().to_string();
-    let way_back =
-        "to resolve: correct the cause, or go back to etcd.v1.0.0: kubectl operator rollback db -n shop";
-    for (text, heading, way_out) in [
-        (
-            text,
-            "version etcd.v1.1.0 failed\n",
-            "to resolve: raise the quota",
-        ),
-        (plan, "version etcd.v1.1.0 failed: ", way_back),
-    ] {
-        let at = |part: &str| {
-            text.find(part)
-                .unwrap_or_else(|| panic!("{part} is not in {text}"))
+    // The InstallPlan of the next version may wait for approval.
+    for current in ["etcd.v1.1.0", "etcd.v1.2.0"] {
+        let status = format!("{{installedCSV: etcd.v1.1.0, currentCSV: {current}}}");
+        let objects = OBJECTS.replace("{installedCSV: etcd.v1.0.0, currentCSV: etcd.v1.0.0}", &status);
+        let objects = objects.replace("{phase: Succeeded}", "{phase: Replacing}");
+        // Both provide the same API.
+        let owned =
+            "customresourcedefinitions: {owned: [{name: etcds.example.com, kind: Etcd, version: v1}]},";
+        let objects = format!("{objects}{failed}").replace("OWNED", owned);
+        let objects = objects.replace(
+            "spec: {version: 1.0.0,",
+            &format!("spec: {{version: 1.0.0, {owned}"),
+        );
+        let question = question_of(&objects);
+        let cause = Cause {
+            name: "db".to_owned(),
+            position: Position::default(),
+            state: State::Failed,
+            message: "ClusterServiceVersion etcd.v1.1.0: InstallCheckFailed: install timeout".to_owned(),
+            names_plan: false,
+            way_out: Some("raise the quota".to_owned()),
         };
-        let cause = at("ClusterServiceVersion etcd.v1.1.0: InstallCheckFailed: install timeout");
-        assert!(at(heading) < cause && cause < at(way_out), "{text}");
-        assert!(at(way_out) < at("until then nothing newer resolves"), "{text}");
-        assert_eq!(text.matches("install timeout").count(), 1, "{text}");
-        assert!(!text.contains("destroys"), "{text}");
+        let causes = [cause];
+        let explained = with_causes(explain(&question, Some("db")).unwrap(), &causes, Some("db"));
+        assert_eq!(explained.standings.len(), 1, "JSON has the state, too");
+        let document = serde_json::to_value(&explained).unwrap();
+        assert_eq!(document["subscriptions"][0]["wayOut"], "raise the quota");
+        let text = for_people(explained, &causes, Some("db")).to_string();
+        let plan = olm_resolver::plan::plan(&question).unwrap().to_string();
+        let way_back =
+            "to resolve: correct the cause, or go back to etcd.v1.0.0: kubectl operator rollback db -n shop";
+        for (text, heading, way_out) in [
+            (
+                text,
+                "version etcd.v1.1.0 failed\n",
+                "to resolve: raise the quota",
+            ),
+            (plan, "version etcd.v1.1.0 failed: ", way_back),
+        ] {
+            let at = |part: &str| {
+                text.find(part)
+                    .unwrap_or_else(|| panic!("{part} is not in {text}"))
+            };
+            let cause = at("ClusterServiceVersion etcd.v1.1.0: InstallCheckFailed: install timeout");
+            assert!(at(heading) < cause && cause < at(way_out), "{text}");
+            assert!(at(way_out) < at("until then nothing newer resolves"), "{text}");
+            assert_eq!(text.matches("install timeout").count(), 1, "{text}");
+            assert!(!text.contains("destroys"), "{text}");
+        }
     }
 }
 
