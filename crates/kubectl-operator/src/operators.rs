@@ -29,7 +29,7 @@ use crate::command_line::CommandLine;
 use crate::printer;
 use crate::reader::Unreadable;
 
-pub(crate) use self::cause::{PART_GROUPS, message_or_reason, next_unread, stated_misfit};
+pub(crate) use self::cause::{PART_GROUPS, message_or_reason, next_unread, retry_error, stated_misfit};
 pub(crate) use self::kinds::{NEEDED, OWNED_TOO};
 pub(crate) use self::state::{State, Verdict};
 pub(crate) use self::tree::{Node, deployments, flat, lines, pod_node, replicas};
@@ -48,7 +48,8 @@ pub(crate) struct Gathered {
     pub subscriptions: Vec<Subscription>,
     /// InstallPlans that Subscriptions refer to, as far as they are needed.
     pub plans: BTreeMap<Key, InstallPlan>,
-    /// Failed InstallPlans of ClusterServiceVersions that OLM no longer works on, by these.
+    /// InstallPlans of ClusterServiceVersions that OLM no longer works on, by these, if they failed or are carried out again after an
+    /// error.
     pub failed_plans: BTreeMap<Key, InstallPlan>,
     /// InstallPlans that were not requested, because there are too many.
     pub unasked: BTreeSet<Key>,
@@ -76,7 +77,8 @@ pub(crate) struct Workload {
 pub(crate) struct Operator<'a> {
     pub subscription: Option<&'a Subscription>,
     pub plan: Option<&'a InstallPlan>,
-    /// The failed InstallPlan of a version that waits, if OLM created a plan for a newer one since.
+    /// The InstallPlan of a version that waits, if it failed or is carried out again after an error, and OLM created a plan for a
+    /// newer version since.
     pub failed_plan: Option<&'a InstallPlan>,
     pub installed: Option<&'a ClusterServiceVersion>,
     pub current: Option<&'a ClusterServiceVersion>,

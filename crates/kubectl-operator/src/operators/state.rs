@@ -15,8 +15,8 @@ use olm_resolver::installed::package_in;
 use serde::Serialize;
 
 use super::cause::{
-    Approver, catalog_problem, lacks_own_definition, message, message_or_reason, plan_cause, refused_change,
-    stated_misfit, true_conditions, unsuited_group, way_out_of,
+    Approver, catalog_problem, lacks_own_definition, message, message_or_reason, plan_cause, quota_in,
+    refused_change, retry_error, stated_misfit, true_conditions, unsuited_group, way_out_of,
 };
 use super::way_out::WayOut;
 use super::{Operator, plan_name, version_in};
@@ -26,6 +26,9 @@ use crate::terminal::Mark;
 const SHOWN: usize = 80;
 /// Words of messages about a bundle whose image cannot be pulled, by catalog-operator or by the node of an unpack Job.
 const PULL_FAILURES: [&str; 3] = ["cannot pull", "ErrImagePull", "ImagePullBackOff"];
+
+/// Words of messages about an image whose registry does not answer.
+const GOES_ON: &str = "OLM retries until the registry answers";
 
 /// The state of an operator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -122,8 +125,7 @@ impl Verdict {
         let is_missing = self.message.split("; bundle ").any(|bundle| {
             // A node may have the credentials and mirrors that catalog-operator lacks.
             let of_job = bundle.split("; this process:").next().unwrap_or_default();
-            let goes_on = bundle.contains("OLM retries until the registry answers");
-            !goes_on && PULL_FAILURES.iter().any(|sign| of_job.contains(sign))
+            !bundle.contains(GOES_ON) && PULL_FAILURES.iter().any(|sign| of_job.contains(sign))
         });
         match of_bundle && is_missing {
             true => self.with(WayOut::PushBundle),
@@ -142,6 +144,7 @@ impl Operator<'_> {
         };
         let of_subscription = self.subscription.and_then(|subscription| {
             self.failure(subscription)
+                .or_else(|| self.retried_plan(subscription))
                 .or_else(|| self.unready_installed())
                 .or_else(|| self.of_plan(self.plan?, subscription, on_its_way))
                 .or_else(|| self.waiting(subscription, on_its_way))
@@ -157,8 +160,8 @@ impl Operator<'_> {
         if let Some(csv) = runs.filter(|csv| *csv.phase() == Phase::Failed) {
             return Some(self.csv_failed(csv));
         }
-        let failed_plan = self.plan.filter(|plan| plan.phase() == InstallPlanPhase::Failed);
-        if let Some(plan) = failed_plan.or(self.failed_plan) {
+        let has_failed = |plan: &&InstallPlan| plan.phase() == InstallPlanPhase::Failed;
+        if let Some(plan) = self.plan.into_iter().chain(self.failed_plan).find(has_failed) {
             return self.plan_failed(plan);
         }
         let mut failures = condition::OBSTACLES.into_iter().filter_map(failed_state);
@@ -166,6 +169,13 @@ impl Operator<'_> {
             let text = message_or_reason(subscription, type_)?;
             Some(Verdict::new(state, text).pushing(type_))
         })
+    }
+
+    /// Returns the error of the plan of a version that waits, which OLM carries out again although it created the next plan. The
+    /// next version waits for this one, too.
+    fn retried_plan(&self, subscription: &Subscription) -> Option<Verdict> {
+        let state = self.last_former().map_or(State::Installing, |_| State::Upgrading);
+        self.of_plan(self.failed_plan?, subscription, state)
     }
 
     /// Returns the failure of an InstallPlan. OLM does not carry it out again, and creates no other for a version that exists.
@@ -285,7 +295,13 @@ impl Operator<'_> {
             (Some(Approver::Policy), _) => {
                 Verdict::new(State::RequiresApproval, text).with(WayOut::ApproveNow)
             }
-            (None, _) => Verdict::new(on_its_way, text),
+            (None, _) => {
+                let verdict = Verdict::new(on_its_way, text);
+                match retry_error(plan).filter(|error| !error.contains(GOES_ON)) {
+                    Some(error) => verdict.with(quota_in(error).unwrap_or(WayOut::Correct)),
+                    None => verdict,
+                }
+            }
         })
     }
 
