@@ -152,7 +152,9 @@ pub(crate) async fn with_workloads(
         let namespace = operator.namespace();
         let plan = operator.status().and_then(plan_name);
         own_plans.extend(plan.map(|name| (namespace.clone(), name.to_owned())));
-        for csv in operator.installed.into_iter().chain(operator.current) {
+        let former = operator.deleted_csv().and(operator.former());
+        let own = operator.installed.into_iter().chain(operator.current);
+        for csv in own.chain(former) {
             // There are no Deployments before this phase.
             let is_early = matches!(csv.phase(), Phase::None | Phase::Pending | Phase::InstallReady);
             let names = deployments(csv).filter(|_| !is_early);

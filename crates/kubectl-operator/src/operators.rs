@@ -23,6 +23,7 @@ use olm_api::v1alpha1::{
     Approval, ClusterServiceVersion, ClusterServiceVersionPhase as Phase, InstallPlan, Subscription,
     SubscriptionState, SubscriptionStatus,
 };
+use olm_resolver::installed::package_of;
 use serde::Serialize;
 
 use crate::command_line::CommandLine;
@@ -83,7 +84,7 @@ pub(crate) struct Operator<'a> {
     pub installed: Option<&'a ClusterServiceVersion>,
     pub current: Option<&'a ClusterServiceVersion>,
     /// The ClusterServiceVersions that the newest one replaces, one by one, while they exist, newest first. OLM reports a new
-    /// version as installed as soon as it is created.
+    /// version as installed as soon as it is created. If the newest one was deleted, the one of the package that runs instead.
     pub older: Vec<&'a ClusterServiceVersion>,
     /// True if a version that the Subscription names exists but cannot be read.
     pub is_hidden: bool,
@@ -124,6 +125,7 @@ impl Gathered {
         };
         let mut subscriptions: Vec<&Subscription> = self.subscriptions.iter().collect();
         subscriptions.sort_by_key(|subscription| (subscription.namespace(), subscription.name_any()));
+        let unnamed = self.unnamed();
         let mut of_subscriptions = BTreeSet::new();
         let mut operators = Vec::new();
         for subscription in subscriptions {
@@ -157,6 +159,15 @@ impl Gathered {
                 self.failed_plans.get(&key)
             });
             operator.failed_plan = failed;
+            if let Some(deleted) = operator.deleted_csv().and_then(version_in) {
+                let package = (operator.namespace(), subscription.spec.name.clone());
+                let older = unnamed
+                    .iter()
+                    .filter(|(of, version, _)| *of == package && *version < deleted);
+                let newest = older.max_by(|a, b| a.1.cmp(&b.1)).map(|(.., csv)| *csv);
+                of_subscriptions.extend(newest.map(|csv| (package.0, csv.name_any())));
+                operator.older.extend(newest);
+            }
             operators.push(operator);
         }
         // OLM deletes a replaced version, so it belongs to the operator that replaces it. A cycle has no newest version.
@@ -180,6 +191,22 @@ impl Gathered {
             ..Operator::default()
         }));
         operators
+    }
+
+    /// Returns the versions that succeeded and that no Subscription names, with their namespaces and packages. OLM restarts the
+    /// version before if a user deletes the new one during an upgrade.
+    fn unnamed(&self) -> Vec<(Key, Version, &ClusterServiceVersion)> {
+        let mut named = BTreeSet::new();
+        for subscription in &self.subscriptions {
+            let status = subscription.status.iter();
+            let names = status.flat_map(|status| status.installed_csv.iter().chain(&status.current_csv));
+            named.extend(names.map(|name| (subscription.namespace().unwrap_or_default(), name.clone())));
+        }
+        let all = self.csvs.iter();
+        let runs = all.filter(|(key, csv)| *csv.phase() == Phase::Succeeded && !named.contains(*key));
+        let known =
+            runs.filter_map(|(key, csv)| Some(((key.0.clone(), package_of(csv)?), version_in(&key.1)?, csv)));
+        known.collect()
     }
 
     /// Returns a Subscription of a namespace.

@@ -146,6 +146,7 @@ impl Operator<'_> {
             self.failure(subscription)
                 .or_else(|| self.retried_plan(subscription))
                 .or_else(|| self.unready_installed())
+                .or_else(|| self.deleted().filter(|_| self.pending_plan().is_some()))
                 .or_else(|| self.of_plan(self.plan?, subscription, on_its_way))
                 .or_else(|| self.waiting(subscription, on_its_way))
         });
@@ -319,9 +320,8 @@ impl Operator<'_> {
             return Some(verdict.pushing(condition::BUNDLE_UNPACKING));
         }
         let status = subscription.status.as_ref();
-        if let Some(csv) = self.deleted_csv() {
-            let text = format!("its ClusterServiceVersion {csv} was deleted, and OLM does not restore it");
-            return Some(Verdict::new(State::Failed, text).with(WayOut::Recreate(csv.to_owned())));
+        if let Some(verdict) = self.deleted() {
+            return Some(verdict);
         }
         let current = status.and_then(|status| status.current_csv.as_deref());
         if let Some(name) = current.filter(|name| !name.is_empty()) {
@@ -380,11 +380,25 @@ impl Operator<'_> {
         Verdict::new(state, texts.join("; "))
     }
 
-    /// Returns the ClusterServiceVersion that the status names and that was deleted.
-    fn deleted_csv(&self) -> Option<&str> {
+    /// Returns that the installed version was deleted, with the version before it if that one runs, and what waits.
+    fn deleted(&self) -> Option<Verdict> {
+        let csv = self.deleted_csv()?;
+        let gone = format!("its ClusterServiceVersion {csv} was deleted, and OLM does not restore it");
+        let former = self.former().map(|former| former.name_any());
+        let runs = former.as_ref().map(|former| format!("{former} runs"));
+        let next = self.next_plan().map(waits);
+        let texts = [Some(gone), runs, next, self.held_back()].into_iter().flatten();
+        let text = texts.collect::<Vec<String>>().join("; ");
+        let start = former.unwrap_or_else(|| csv.to_owned());
+        Some(Verdict::new(State::Failed, text).with(WayOut::Recreate(start)))
+    }
+
+    /// Returns the ClusterServiceVersion that the status names and that was deleted, unless OLM already installs the next one.
+    pub(crate) fn deleted_csv(&self) -> Option<&str> {
         let status = self.status()?;
         let csv = status.installed_csv.as_deref().filter(|csv| !csv.is_empty())?;
-        let is_settled = status.current_csv.as_deref() == Some(csv);
+        let next_waits = self.current.is_none() && self.next_plan().is_some();
+        let is_settled = status.current_csv.as_deref() == Some(csv) || next_waits;
         (is_settled && self.installed.is_none() && !self.is_hidden).then_some(csv)
     }
 
@@ -408,6 +422,14 @@ impl Operator<'_> {
         self.pending_plan().filter(|_| self.held_back().is_none())
     }
 
+    /// Returns the InstallPlan of its next version if it waits for approval. The plan may be for other Subscriptions of the namespace.
+    pub(super) fn next_plan(&self) -> Option<&InstallPlan> {
+        let current = self.status()?.current_csv.as_ref()?;
+        let plan = self.pending_plan()?;
+        let names = &plan.spec.cluster_service_version_names;
+        names.contains(current).then_some(plan)
+    }
+
     /// Returns that its InstallPlan waits for approval, with the versions that it installs; `None` if it does not.
     pub(crate) fn waiting_plan(&self) -> Option<String> {
         self.pending_plan().map(waits)
@@ -427,11 +449,8 @@ impl Operator<'_> {
     /// Returns the InstallPlan that waits for approval, if its version is known to be outside this range. OLM keeps a plan that it
     /// made before the hold.
     pub(crate) fn pending_outside(&self, range: &str) -> Option<&InstallPlan> {
-        let current = self.status()?.current_csv.as_ref()?;
-        // The plan may be for other Subscriptions of the namespace.
-        let installs = |plan: &&InstallPlan| plan.spec.cluster_service_version_names.contains(current);
-        let plan = self.pending_plan().filter(installs)?;
-        let version = version_of(plan, current)?;
+        let plan = self.next_plan()?;
+        let version = version_of(plan, self.status()?.current_csv.as_deref()?)?;
         // An invalid range excludes every version.
         let is_outside = parse_range(range).map_or(true, |range| !range.contains(&version));
         is_outside.then_some(plan)

@@ -359,7 +359,9 @@ impl Gathered {
     }
 
     fn csv_nodes(&self, operator: &Operator<'_>) -> Vec<Node> {
-        let installed = operator.installed;
+        // After the newest version was deleted, the one before it runs.
+        let former = operator.deleted_csv().and(operator.former());
+        let installed = operator.installed.or(former);
         let current = operator
             .current
             .filter(|current| installed.is_none_or(|installed| installed.name_any() != current.name_any()));

@@ -194,7 +194,22 @@ impl Operator<'_> {
             WayOut::ChangeGroup { name: group, change } => {
                 format!("{change}: kubectl edit operatorgroup {} {flags}", quoted(group))
             }
-            WayOut::Recreate(csv) => format!("{}, then delete it, and create it again{AS_SAVED}", saved(csv)),
+            WayOut::Recreate(csv) => {
+                let again = format!("{}, then delete it, and create it again{AS_SAVED}", saved(csv));
+                // A version that runs would conflict with the next one, which does not replace it.
+                let next = self.next_plan().filter(|_| self.former().is_none());
+                match (next, self.held_back()) {
+                    (Some(plan), None) => format!(
+                        "approve InstallPlan {}, which installs the next version: {}; or {again}",
+                        plan.name_any(),
+                        suggest("approve {}")
+                    ),
+                    (Some(_), Some(_)) => {
+                        format!("allow the next version first: {}; or {again}", suggest("unhold {}"))
+                    }
+                    (None, _) => again,
+                }
+            }
         })
     }
 }
