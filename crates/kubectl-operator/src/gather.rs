@@ -334,6 +334,26 @@ mod tests {
         }
     }
 
+    /// OLM creates the plan of the next version although this one did not complete.
+    #[tokio::test(start_paused = true)]
+    async fn the_plan_of_a_version_left_behind_is_read_if_it_is_carried_out_again() {
+        for (message, expected) in [("retrying execution due to error: no room", 1), ("", 0)] {
+            let cluster = FakeCluster::new();
+            let status = json!({"installedCSV": "etcd.v1.0.0", "currentCSV": "etcd.v2.0.0", "state": "UpgradePending",
+                "installPlanRef": {"name": "install-2"}});
+            cluster.put(subscription("db", &status));
+            cluster.put(csv("1.0.0", "Pending", ""));
+            cluster.put(plan("install-2", "RequiresApproval", false));
+            let mut retried = plan("install-1", "Installing", true);
+            retried["spec"]["clusterServiceVersionNames"] = json!(["etcd.v1.0.0"]);
+            retried["status"]["message"] = json!(message);
+            cluster.put(retried);
+            let (client, _link) = cluster.connect();
+            let gathered = operators(&client, Some("shop")).await.unwrap();
+            assert_eq!(gathered.failed_plans.len(), expected, "{message}");
+        }
+    }
+
     /// They only make a cause more precise.
     #[tokio::test(start_paused = true)]
     async fn failed_plans_that_cannot_be_read_hide_nothing() {
