@@ -15,7 +15,7 @@ use olm_api::v1alpha1::{
 };
 
 use crate::catalogs::AT_ONCE;
-use crate::operators::{Gathered, Key, Operator, Workload, deployments, open_plan, plan_name};
+use crate::operators::{Gathered, Key, Operator, Workload, deployments, open_plan, plan_name, retry_error};
 use crate::reader::{get, is_forbidden, list, list_readable, require_namespace};
 use crate::turns::in_turn;
 
@@ -23,7 +23,7 @@ use crate::turns::in_turn;
 const MAX_ASKED: usize = 200;
 
 /// Reads Subscriptions and ClusterServiceVersions of one namespace or all, the InstallPlans of Subscriptions with a pending change,
-/// and the failed ones of versions that OLM no longer works on.
+/// and those of versions that OLM no longer works on, if they failed or are carried out again after an error.
 ///
 /// # Errors
 /// Objects cannot be read.
@@ -42,7 +42,8 @@ pub(crate) async fn operators(client: &Client, namespace: Option<&str>) -> anyho
     Ok(gathered)
 }
 
-/// Reads the failed InstallPlans of versions that wait although OLM works on a newer one. No Subscription refers to them.
+/// Reads the InstallPlans of versions that wait although OLM works on a newer one, if they failed or are carried out again after an
+/// error. No Subscription refers to them.
 /// They only make a cause more precise, so those that cannot be read are left out.
 async fn failed_plans(client: &Client, gathered: &mut Gathered) {
     let mut left: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
@@ -64,7 +65,9 @@ async fn failed_plans(client: &Client, gathered: &mut Gathered) {
                 .filter(|plan| plan.spec.cluster_service_version_names.contains(&csv));
             // The version may have been installed again since.
             let last = of_csv.max_by_key(|plan| plan.creation_timestamp().map(|made| made.0));
-            if let Some(plan) = last.filter(|plan| plan.phase() == InstallPlanPhase::Failed) {
+            let is_cause =
+                |plan: &&InstallPlan| plan.phase() == InstallPlanPhase::Failed || retry_error(plan).is_some();
+            if let Some(plan) = last.filter(is_cause) {
                 let key = (namespace.clone(), csv);
                 gathered.failed_plans.insert(key, plan.clone());
             }
@@ -149,7 +152,9 @@ pub(crate) async fn with_workloads(
         let namespace = operator.namespace();
         let plan = operator.status().and_then(plan_name);
         own_plans.extend(plan.map(|name| (namespace.clone(), name.to_owned())));
-        for csv in operator.installed.into_iter().chain(operator.current) {
+        let former = operator.deleted_csv().and(operator.former());
+        let own = operator.installed.into_iter().chain(operator.current);
+        for csv in own.chain(former) {
             // There are no Deployments before this phase.
             let is_early = matches!(csv.phase(), Phase::None | Phase::Pending | Phase::InstallReady);
             let names = deployments(csv).filter(|_| !is_early);
@@ -317,8 +322,8 @@ mod tests {
             let way_out = operators[0].way_out(&verdict, &CommandLine::default());
             assert_eq!(
                 way_out.unwrap(),
-                "go back to etcd.v1.0.0 with kubectl operator rollback db --to etcd.v1.0.0 -n shop, correct the cause, and upgrade \
-                 again: OLM creates no other plan while etcd.v1.1.0 exists"
+                "correct the cause, then go back to etcd.v1.0.0 with kubectl operator rollback db --to etcd.v1.0.0 -n shop, and \
+                 upgrade again: OLM creates no other plan while etcd.v1.1.0 exists"
             );
             let tree = gathered.tree(&operators[0], &CommandLine::default());
             assert!(tree.needs_somebody());
@@ -326,6 +331,26 @@ mod tests {
                 tree.objects.iter().any(|object| object.name == "install-2"),
                 "{tree:?}"
             );
+        }
+    }
+
+    /// OLM creates the plan of the next version although this one did not complete.
+    #[tokio::test(start_paused = true)]
+    async fn the_plan_of_a_version_left_behind_is_read_if_it_is_carried_out_again() {
+        for (message, expected) in [("retrying execution due to error: no room", 1), ("", 0)] {
+            let cluster = FakeCluster::new();
+            let status = json!({"installedCSV": "etcd.v1.0.0", "currentCSV": "etcd.v2.0.0", "state": "UpgradePending",
+                "installPlanRef": {"name": "install-2"}});
+            cluster.put(subscription("db", &status));
+            cluster.put(csv("1.0.0", "Pending", ""));
+            cluster.put(plan("install-2", "RequiresApproval", false));
+            let mut retried = plan("install-1", "Installing", true);
+            retried["spec"]["clusterServiceVersionNames"] = json!(["etcd.v1.0.0"]);
+            retried["status"]["message"] = json!(message);
+            cluster.put(retried);
+            let (client, _link) = cluster.connect();
+            let gathered = operators(&client, Some("shop")).await.unwrap();
+            assert_eq!(gathered.failed_plans.len(), expected, "{message}");
         }
     }
 

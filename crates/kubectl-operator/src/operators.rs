@@ -23,13 +23,14 @@ use olm_api::v1alpha1::{
     Approval, ClusterServiceVersion, ClusterServiceVersionPhase as Phase, InstallPlan, Subscription,
     SubscriptionState, SubscriptionStatus,
 };
+use olm_resolver::installed::package_of;
 use serde::Serialize;
 
 use crate::command_line::CommandLine;
 use crate::printer;
 use crate::reader::Unreadable;
 
-pub(crate) use self::cause::{PART_GROUPS, message_or_reason, next_unread, stated_misfit};
+pub(crate) use self::cause::{PART_GROUPS, message_or_reason, next_unread, retry_error, stated_misfit};
 pub(crate) use self::kinds::{NEEDED, OWNED_TOO};
 pub(crate) use self::state::{State, Verdict};
 pub(crate) use self::tree::{Node, deployments, flat, lines, pod_node, replicas};
@@ -48,7 +49,8 @@ pub(crate) struct Gathered {
     pub subscriptions: Vec<Subscription>,
     /// InstallPlans that Subscriptions refer to, as far as they are needed.
     pub plans: BTreeMap<Key, InstallPlan>,
-    /// Failed InstallPlans of ClusterServiceVersions that OLM no longer works on, by these.
+    /// InstallPlans of ClusterServiceVersions that OLM no longer works on, by these, if they failed or are carried out again after an
+    /// error.
     pub failed_plans: BTreeMap<Key, InstallPlan>,
     /// InstallPlans that were not requested, because there are too many.
     pub unasked: BTreeSet<Key>,
@@ -76,12 +78,13 @@ pub(crate) struct Workload {
 pub(crate) struct Operator<'a> {
     pub subscription: Option<&'a Subscription>,
     pub plan: Option<&'a InstallPlan>,
-    /// The failed InstallPlan of a version that waits, if OLM created a plan for a newer one since.
+    /// The InstallPlan of a version that waits, if it failed or is carried out again after an error, and OLM created a plan for a
+    /// newer version since.
     pub failed_plan: Option<&'a InstallPlan>,
     pub installed: Option<&'a ClusterServiceVersion>,
     pub current: Option<&'a ClusterServiceVersion>,
     /// The ClusterServiceVersions that the newest one replaces, one by one, while they exist, newest first. OLM reports a new
-    /// version as installed as soon as it is created.
+    /// version as installed as soon as it is created. If the newest one was deleted, the one of the package that runs instead.
     pub older: Vec<&'a ClusterServiceVersion>,
     /// True if a version that the Subscription names exists but cannot be read.
     pub is_hidden: bool,
@@ -122,6 +125,7 @@ impl Gathered {
         };
         let mut subscriptions: Vec<&Subscription> = self.subscriptions.iter().collect();
         subscriptions.sort_by_key(|subscription| (subscription.namespace(), subscription.name_any()));
+        let unnamed = self.unnamed();
         let mut of_subscriptions = BTreeSet::new();
         let mut operators = Vec::new();
         for subscription in subscriptions {
@@ -155,6 +159,15 @@ impl Gathered {
                 self.failed_plans.get(&key)
             });
             operator.failed_plan = failed;
+            if let Some(deleted) = operator.deleted_csv().and_then(version_in) {
+                let package = (operator.namespace(), subscription.spec.name.clone());
+                let older = unnamed
+                    .iter()
+                    .filter(|(of, version, _)| *of == package && *version < deleted);
+                let newest = older.max_by(|a, b| a.1.cmp(&b.1)).map(|(.., csv)| *csv);
+                of_subscriptions.extend(newest.map(|csv| (package.0, csv.name_any())));
+                operator.older.extend(newest);
+            }
             operators.push(operator);
         }
         // OLM deletes a replaced version, so it belongs to the operator that replaces it. A cycle has no newest version.
@@ -178,6 +191,22 @@ impl Gathered {
             ..Operator::default()
         }));
         operators
+    }
+
+    /// Returns the versions that succeeded and that no Subscription names, with their namespaces and packages. OLM restarts the
+    /// version before if a user deletes the new one during an upgrade.
+    fn unnamed(&self) -> Vec<(Key, Version, &ClusterServiceVersion)> {
+        let mut named = BTreeSet::new();
+        for subscription in &self.subscriptions {
+            let status = subscription.status.iter();
+            let names = status.flat_map(|status| status.installed_csv.iter().chain(&status.current_csv));
+            named.extend(names.map(|name| (subscription.namespace().unwrap_or_default(), name.clone())));
+        }
+        let all = self.csvs.iter();
+        let runs = all.filter(|(key, csv)| *csv.phase() == Phase::Succeeded && !named.contains(*key));
+        let known =
+            runs.filter_map(|(key, csv)| Some(((key.0.clone(), package_of(csv)?), version_in(&key.1)?, csv)));
+        known.collect()
     }
 
     /// Returns a Subscription of a namespace.

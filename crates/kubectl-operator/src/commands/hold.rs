@@ -86,6 +86,8 @@ async fn held(cluster: &Cluster, name: &str, range: Option<&str>) -> anyhow::Res
             quoted(&plan),
             cluster.commands.flags(namespace)
         )),
+        // Nothing is being installed after the newest version was deleted.
+        None if operator.deleted_csv().is_some() => None,
         None => operator.former().filter(|_| pending.is_none()).map(|former| {
             // Until the version exists, there is nothing to roll back.
             let is_absent = operator.current.is_none() && !operator.is_hidden;
@@ -104,7 +106,15 @@ async fn held(cluster: &Cluster, name: &str, range: Option<&str>) -> anyhow::Res
                     quoted(&plan),
                     cluster.commands.flags(namespace)
                 ),
-                None => format!("to go back use `{}`", cluster.suggest("rollback {}", &[&name])),
+                // Without --to a version that has not failed is not rolled back.
+                None => {
+                    let to = Some(row.installed_csv.as_str()).filter(|csv| !csv.is_empty());
+                    let to = to.unwrap_or("VERSION");
+                    format!(
+                        "to go back use `{}`",
+                        cluster.suggest("rollback {} --to {}", &[&name, to])
+                    )
+                }
             };
             format!(
                 "{} is already being installed, and a hold does not stop that; {way}",
@@ -333,7 +343,7 @@ mod tests {
         };
         assert!(
             warning.starts_with("etcd.v2.0.0 is already being installed")
-                && warning.ends_with("`kubectl operator rollback db -n shop`"),
+                && warning.ends_with("`kubectl operator rollback db --to etcd.v1.0.0 -n shop`"),
             "{warning}"
         );
     }

@@ -190,8 +190,8 @@ async fn ask_cluster(args: &PlanArgs) -> anyhow::Result<Asked> {
     })
 }
 
-/// Notes which InstallPlans are approved or excluded by a hold, and leaves out those that failed, which are in [`failures`]. One
-/// that was not read may still require approval.
+/// Notes which InstallPlans are approved or excluded by a hold, and leaves out those that failed, or whose version waits for one
+/// whose plan did not succeed: these are in [`failures`]. One that was not read may still require approval.
 pub(super) fn note_plans(question: &mut Question, gathered: &Gathered) {
     let namespace = &question.problem.namespace;
     let operators = gathered.operators();
@@ -203,7 +203,8 @@ pub(super) fn note_plans(question: &mut Question, gathered: &Gathered) {
         let name = waiting.install_plan.clone().unwrap_or_default();
         let plan = gathered.plans.get(&(namespace.clone(), name));
         waiting.is_approved = plan.is_some_and(|plan| plan.spec.approved);
-        plan.is_none_or(|plan| plan.phase() != InstallPlanPhase::Failed)
+        let waits_for_former = own.is_some_and(|own| own.failed_plan.is_some());
+        !waits_for_former && plan.is_none_or(|plan| plan.phase() != InstallPlanPhase::Failed)
     });
 }
 

@@ -39,6 +39,12 @@ fn put_plan(cluster: &FakeCluster, phase: &str, change: impl FnOnce(&mut Value))
     cluster.put(next);
 }
 
+/// Deletes the installed version while the plan of the next one waits for approval.
+fn put_deleted(cluster: &FakeCluster) {
+    put_plan(cluster, "RequiresApproval", |_| {});
+    assert!(cluster.delete("ClusterServiceVersion", "shop", "etcd.v1.0.0"));
+}
+
 /// Puts a plan that waits for approval, and whose definition OLM will not change.
 fn put_refused(cluster: &FakeCluster) {
     put_plan(cluster, "RequiresApproval", |plan| {
@@ -80,7 +86,7 @@ fn annotate(cluster: &FakeCluster, key: &str, value: &str) {
     edit(cluster, &json!({"metadata": {"annotations": {key: value}}}));
 }
 
-const ROWS: [Row; 41] = [
+const ROWS: [Row; 43] = [
     (|_| {}, "", "", true),
     (
         |cluster| put_condition(cluster, "CatalogSourcesUnhealthy", "olm/cat does not answer"),
@@ -396,6 +402,22 @@ const ROWS: [Row; 41] = [
         },
         "its ClusterServiceVersion etcd.v1.0.0 was deleted, and OLM does not restore it",
         "set its spec.startingCSV to etcd.v1.0.0 there, then delete it, and create it again",
+        false,
+    ),
+    (
+        put_deleted,
+        "its ClusterServiceVersion etcd.v1.0.0 was deleted, and OLM does not restore it; InstallPlan install-1 for etcd.v2.0.0 waits \
+         for approval",
+        "approve InstallPlan install-1, which installs the next version: kubectl operator approve db -n shop; or save the Subscription",
+        false,
+    ),
+    (
+        |cluster| {
+            put_deleted(cluster);
+            annotate(cluster, UPGRADE_HOLD, "=1.0.0");
+        },
+        "InstallPlan install-1 for etcd.v2.0.0 waits for approval; held within =1.0.0 by annotation",
+        "allow the next version first: kubectl operator unhold db -n shop; or save the Subscription",
         false,
     ),
     (

@@ -140,6 +140,13 @@ pub(crate) fn stated_misfit(plan: &InstallPlan) -> Option<&str> {
     (is_misfit && plan.waits_for_approval()).then_some(message)
 }
 
+/// Returns the error after which OLM carries out a plan again; `None` if there was none.
+pub(crate) fn retry_error(plan: &InstallPlan) -> Option<&str> {
+    let status = plan.status.as_ref()?;
+    let message = status.message.as_deref().filter(|_| !plan.is_over())?;
+    message.strip_prefix("retrying execution due to error: ")
+}
+
 /// Returns the way out of a cause that the status of a ClusterServiceVersion names and that is in the user's hands: its namespace has
 /// no OperatorGroup or several, or a ResourceQuota is used up.
 pub(super) fn way_out_of(csv: &ClusterServiceVersion) -> Option<WayOut> {
@@ -149,8 +156,13 @@ pub(super) fn way_out_of(csv: &ClusterServiceVersion) -> Option<WayOut> {
         Some(TOO_MANY_OPERATOR_GROUPS) => return Some(WayOut::KeepOneGroup),
         _ => {}
     }
+    quota_in(status.message.as_deref()?)
+}
+
+/// Returns the ResourceQuota that is used up as the way out, if this message names one.
+pub(super) fn quota_in(message: &str) -> Option<WayOut> {
     // The API server names it: `exceeded quota: NAME, requested: …`.
-    let (_, rest) = status.message.as_deref()?.split_once("exceeded quota: ")?;
+    let (_, rest) = message.split_once("exceeded quota: ")?;
     let (quota, _) = rest.split_once(',')?;
     // A user may have written the status.
     is_dns1123_subdomain(quota).then(|| WayOut::RaiseQuota(quota.to_owned()))

@@ -15,8 +15,8 @@ use olm_resolver::installed::package_in;
 use serde::Serialize;
 
 use super::cause::{
-    Approver, catalog_problem, lacks_own_definition, message, message_or_reason, plan_cause, refused_change,
-    stated_misfit, true_conditions, unsuited_group, way_out_of,
+    Approver, catalog_problem, lacks_own_definition, message, message_or_reason, plan_cause, quota_in,
+    refused_change, retry_error, stated_misfit, true_conditions, unsuited_group, way_out_of,
 };
 use super::way_out::WayOut;
 use super::{Operator, plan_name, version_in};
@@ -26,6 +26,9 @@ use crate::terminal::Mark;
 const SHOWN: usize = 80;
 /// Words of messages about a bundle whose image cannot be pulled, by catalog-operator or by the node of an unpack Job.
 const PULL_FAILURES: [&str; 3] = ["cannot pull", "ErrImagePull", "ImagePullBackOff"];
+
+/// Words of messages about an image whose registry does not answer.
+const GOES_ON: &str = "OLM retries until the registry answers";
 
 /// The state of an operator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -122,8 +125,7 @@ impl Verdict {
         let is_missing = self.message.split("; bundle ").any(|bundle| {
             // A node may have the credentials and mirrors that catalog-operator lacks.
             let of_job = bundle.split("; this process:").next().unwrap_or_default();
-            let goes_on = bundle.contains("OLM retries until the registry answers");
-            !goes_on && PULL_FAILURES.iter().any(|sign| of_job.contains(sign))
+            !bundle.contains(GOES_ON) && PULL_FAILURES.iter().any(|sign| of_job.contains(sign))
         });
         match of_bundle && is_missing {
             true => self.with(WayOut::PushBundle),
@@ -142,7 +144,9 @@ impl Operator<'_> {
         };
         let of_subscription = self.subscription.and_then(|subscription| {
             self.failure(subscription)
+                .or_else(|| self.retried_plan(subscription))
                 .or_else(|| self.unready_installed())
+                .or_else(|| self.deleted().filter(|_| self.pending_plan().is_some()))
                 .or_else(|| self.of_plan(self.plan?, subscription, on_its_way))
                 .or_else(|| self.waiting(subscription, on_its_way))
         });
@@ -157,8 +161,8 @@ impl Operator<'_> {
         if let Some(csv) = runs.filter(|csv| *csv.phase() == Phase::Failed) {
             return Some(self.csv_failed(csv));
         }
-        let failed_plan = self.plan.filter(|plan| plan.phase() == InstallPlanPhase::Failed);
-        if let Some(plan) = failed_plan.or(self.failed_plan) {
+        let has_failed = |plan: &&InstallPlan| plan.phase() == InstallPlanPhase::Failed;
+        if let Some(plan) = self.plan.into_iter().chain(self.failed_plan).find(has_failed) {
             return self.plan_failed(plan);
         }
         let mut failures = condition::OBSTACLES.into_iter().filter_map(failed_state);
@@ -166,6 +170,13 @@ impl Operator<'_> {
             let text = message_or_reason(subscription, type_)?;
             Some(Verdict::new(state, text).pushing(type_))
         })
+    }
+
+    /// Returns the error of the plan of a version that waits, which OLM carries out again although it created the next plan. The
+    /// next version waits for this one, too.
+    fn retried_plan(&self, subscription: &Subscription) -> Option<Verdict> {
+        let state = self.last_former().map_or(State::Installing, |_| State::Upgrading);
+        self.of_plan(self.failed_plan?, subscription, state)
     }
 
     /// Returns the failure of an InstallPlan. OLM does not carry it out again, and creates no other for a version that exists.
@@ -285,7 +296,13 @@ impl Operator<'_> {
             (Some(Approver::Policy), _) => {
                 Verdict::new(State::RequiresApproval, text).with(WayOut::ApproveNow)
             }
-            (None, _) => Verdict::new(on_its_way, text),
+            (None, _) => {
+                let verdict = Verdict::new(on_its_way, text);
+                match retry_error(plan).filter(|error| !error.contains(GOES_ON)) {
+                    Some(error) => verdict.with(quota_in(error).unwrap_or(WayOut::Correct)),
+                    None => verdict,
+                }
+            }
         })
     }
 
@@ -303,9 +320,8 @@ impl Operator<'_> {
             return Some(verdict.pushing(condition::BUNDLE_UNPACKING));
         }
         let status = subscription.status.as_ref();
-        if let Some(csv) = self.deleted_csv() {
-            let text = format!("its ClusterServiceVersion {csv} was deleted, and OLM does not restore it");
-            return Some(Verdict::new(State::Failed, text).with(WayOut::Recreate(csv.to_owned())));
+        if let Some(verdict) = self.deleted() {
+            return Some(verdict);
         }
         let current = status.and_then(|status| status.current_csv.as_deref());
         if let Some(name) = current.filter(|name| !name.is_empty()) {
@@ -364,11 +380,25 @@ impl Operator<'_> {
         Verdict::new(state, texts.join("; "))
     }
 
-    /// Returns the ClusterServiceVersion that the status names and that was deleted.
-    fn deleted_csv(&self) -> Option<&str> {
+    /// Returns that the installed version was deleted, with the version before it if that one runs, and what waits.
+    fn deleted(&self) -> Option<Verdict> {
+        let csv = self.deleted_csv()?;
+        let gone = format!("its ClusterServiceVersion {csv} was deleted, and OLM does not restore it");
+        let former = self.former().map(|former| former.name_any());
+        let runs = former.as_ref().map(|former| format!("{former} runs"));
+        let next = self.next_plan().map(waits);
+        let texts = [Some(gone), runs, next, self.held_back()].into_iter().flatten();
+        let text = texts.collect::<Vec<String>>().join("; ");
+        let start = former.unwrap_or_else(|| csv.to_owned());
+        Some(Verdict::new(State::Failed, text).with(WayOut::Recreate(start)))
+    }
+
+    /// Returns the ClusterServiceVersion that the status names and that was deleted, unless OLM already installs the next one.
+    pub(crate) fn deleted_csv(&self) -> Option<&str> {
         let status = self.status()?;
         let csv = status.installed_csv.as_deref().filter(|csv| !csv.is_empty())?;
-        let is_settled = status.current_csv.as_deref() == Some(csv);
+        let next_waits = self.current.is_none() && self.next_plan().is_some();
+        let is_settled = status.current_csv.as_deref() == Some(csv) || next_waits;
         (is_settled && self.installed.is_none() && !self.is_hidden).then_some(csv)
     }
 
@@ -392,6 +422,14 @@ impl Operator<'_> {
         self.pending_plan().filter(|_| self.held_back().is_none())
     }
 
+    /// Returns the InstallPlan of its next version if it waits for approval. The plan may be for other Subscriptions of the namespace.
+    pub(super) fn next_plan(&self) -> Option<&InstallPlan> {
+        let current = self.status()?.current_csv.as_ref()?;
+        let plan = self.pending_plan()?;
+        let names = &plan.spec.cluster_service_version_names;
+        names.contains(current).then_some(plan)
+    }
+
     /// Returns that its InstallPlan waits for approval, with the versions that it installs; `None` if it does not.
     pub(crate) fn waiting_plan(&self) -> Option<String> {
         self.pending_plan().map(waits)
@@ -411,11 +449,8 @@ impl Operator<'_> {
     /// Returns the InstallPlan that waits for approval, if its version is known to be outside this range. OLM keeps a plan that it
     /// made before the hold.
     pub(crate) fn pending_outside(&self, range: &str) -> Option<&InstallPlan> {
-        let current = self.status()?.current_csv.as_ref()?;
-        // The plan may be for other Subscriptions of the namespace.
-        let installs = |plan: &&InstallPlan| plan.spec.cluster_service_version_names.contains(current);
-        let plan = self.pending_plan().filter(installs)?;
-        let version = version_of(plan, current)?;
+        let plan = self.next_plan()?;
+        let version = version_of(plan, self.status()?.current_csv.as_deref()?)?;
         // An invalid range excludes every version.
         let is_outside = parse_range(range).map_or(true, |range| !range.contains(&version));
         is_outside.then_some(plan)

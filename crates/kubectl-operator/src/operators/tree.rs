@@ -44,8 +44,8 @@ pub(crate) struct Node {
     /// The command that prints a message of several lines in full.
     #[serde(skip)]
     pub more: Option<String>,
-    /// True if it failed, cannot be resolved, waits for a bundle image, a quota, a deleted definition of its own or a failed
-    /// version, or lacks requirements while its next version waits for approval, so that most likely a user has to act.
+    /// True if it failed, cannot be resolved, waits for a bundle image, a quota, a deleted definition of its own, a failed version
+    /// or the cause of an error after which OLM tries again, or lacks requirements while its next version waits for approval, so that most likely a user has to act.
     #[serde(skip)]
     pub is_stuck: bool,
     /// Additional lines, such as the changes of an InstallPlan.
@@ -273,7 +273,7 @@ impl Gathered {
             // The nodes below name these.
             WayOut::Approve | WayOut::ApproveNow | WayOut::Explain | WayOut::Catalogs => None,
             // The rest is this command.
-            WayOut::Correct => Some("correct the cause, and OLM tries again".to_owned()),
+            WayOut::Correct => way_out.map(|text| text.split("; see ").take(1).collect()),
             _ => way_out,
         };
         let state = match (verdict_state.as_str(), operator.row().installed_version.as_str()) {
@@ -298,6 +298,7 @@ impl Gathered {
         let waits_for_user = matches!(
             verdict.way_out,
             WayOut::PushBundle
+                | WayOut::Correct
                 | WayOut::RaiseQuota(_)
                 | WayOut::CorrectFormer(_)
                 | WayOut::Provide { lacks_own: true, .. }
@@ -307,6 +308,10 @@ impl Gathered {
             || may_skip
             || waits_for_user;
         let status = subscription.status.as_ref();
+        // It is the cause why the next one waits.
+        let failed = operator.failed_plan.iter();
+        node.objects
+            .extend(failed.map(|plan| plan_node(plan, subscription, None, commands)));
         if let Some(name) = status.and_then(plan_name) {
             node.objects.push(match operator.plan {
                 Some(plan) => {
@@ -325,9 +330,6 @@ impl Gathered {
                 None => Node::new("InstallPlan", name, Mark::Fine, "Gone"),
             });
         }
-        let failed = operator.failed_plan.iter();
-        node.objects
-            .extend(failed.map(|plan| plan_node(plan, subscription, None, commands)));
         let health = status.into_iter().flat_map(|status| status.catalog_health.iter());
         for catalog in health.filter(|catalog| !catalog.healthy) {
             let reference = &catalog.catalog_source_ref;
@@ -357,7 +359,9 @@ impl Gathered {
     }
 
     fn csv_nodes(&self, operator: &Operator<'_>) -> Vec<Node> {
-        let installed = operator.installed;
+        // After the newest version was deleted, the one before it runs.
+        let former = operator.deleted_csv().and(operator.former());
+        let installed = operator.installed.or(former);
         let current = operator
             .current
             .filter(|current| installed.is_none_or(|installed| installed.name_any() != current.name_any()));

@@ -152,7 +152,7 @@ impl Operator<'_> {
                 }
             }
             WayOut::Correct => format!(
-                "correct the cause, and OLM tries again; see {}",
+                "{correct}, and OLM tries again; see {}",
                 suggest("status {}")
             ),
             WayOut::DeletePlan(plan) => format!(
@@ -160,15 +160,17 @@ impl Operator<'_> {
                 quoted(plan)
             ),
             WayOut::InstallAgain { csv, former: None } => format!(
-                "{correct}, then uninstall it with {}, and install it again: OLM creates no other plan while {} exists",
+                "{correct}, then uninstall it with {}, and install it again with {}: OLM creates no other plan while {} exists",
                 suggest("uninstall {}"),
+                // Without its version the head of the channel would be installed.
+                commands.suggest("install {} --version {}", &[self.package()?, csv], Some(&namespace)),
                 plain(csv)
             ),
             WayOut::InstallAgain {
                 csv,
                 former: Some(former),
             } => format!(
-                "go back to {} with {}, {correct}, and upgrade again: OLM creates no other plan while {} exists",
+                "{correct}, then go back to {} with {}, and upgrade again: OLM creates no other plan while {} exists",
                 plain(former),
                 commands.suggest("rollback {} --to {}", &[&name, former], Some(&namespace)),
                 plain(csv)
@@ -192,7 +194,22 @@ impl Operator<'_> {
             WayOut::ChangeGroup { name: group, change } => {
                 format!("{change}: kubectl edit operatorgroup {} {flags}", quoted(group))
             }
-            WayOut::Recreate(csv) => format!("{}, then delete it, and create it again{AS_SAVED}", saved(csv)),
+            WayOut::Recreate(csv) => {
+                let again = format!("{}, then delete it, and create it again{AS_SAVED}", saved(csv));
+                // A version that runs would conflict with the next one, which does not replace it.
+                let next = self.next_plan().filter(|_| self.former().is_none());
+                match (next, self.held_back()) {
+                    (Some(plan), None) => format!(
+                        "approve InstallPlan {}, which installs the next version: {}; or {again}",
+                        plan.name_any(),
+                        suggest("approve {}")
+                    ),
+                    (Some(_), Some(_)) => {
+                        format!("allow the next version first: {}; or {again}", suggest("unhold {}"))
+                    }
+                    (None, _) => again,
+                }
+            }
         })
     }
 }

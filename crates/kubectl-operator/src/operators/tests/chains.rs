@@ -76,3 +76,49 @@ fn versions_that_replace_one_another_in_a_cycle_are_listed() {
     ]);
     assert_eq!(gathered.operators().len(), 3);
 }
+
+/// OLM restarts the version before if a user deletes the new one during an upgrade, and a Subscription can adopt it.
+#[test]
+fn the_version_that_runs_after_the_newest_was_deleted_is_installed() {
+    let packaged = |version: &str, phase: &str| {
+        let package = json!({"type": "olm.package", "value": {"packageName": "etcd", "version": version}});
+        let properties = json!({"properties": [package]}).to_string();
+        let mut csv = csv(version, phase, "");
+        csv["metadata"]["annotations"] = json!({olm_api::labels::PROPERTIES: properties});
+        csv
+    };
+    let status = |csv: &str| json!({"installedCSV": csv, "currentCSV": csv});
+    for (deleted, phase, of_other, installed) in [
+        ("etcd.v2.0.0", "Succeeded", "", "etcd.v1.0.0"),
+        ("etcd.v2.0.0", "Failed", "", "etcd.v2.0.0"),
+        ("etcd.v2.0.0", "Succeeded", "etcd.v1.0.0", "etcd.v2.0.0"),
+        ("etcd.v0.9.0", "Succeeded", "", "etcd.v0.9.0"),
+    ] {
+        let gathered = gathered_of([
+            subscription("db", &status(deleted)),
+            subscription("other", &status(of_other)),
+            packaged("1.0.0", phase),
+        ]);
+        let operators = gathered.operators();
+        let (row, verdict) = (operators[0].row(), operators[0].verdict());
+        assert_eq!(
+            (row.state, row.installed_csv.as_str()),
+            (State::Failed, installed)
+        );
+        assert_eq!(
+            row.message.ends_with("; etcd.v1.0.0 runs"),
+            installed == "etcd.v1.0.0",
+            "{row:?}"
+        );
+        let way_out = operators[0].way_out(&verdict, &CommandLine::default());
+        let expected = format!("set its spec.startingCSV to {installed} there");
+        assert!(way_out.unwrap().contains(&expected), "{row:?}");
+        let mut alone = operators.iter().filter(|found| found.subscription.is_none());
+        let is_alone = alone.any(|found| found.name() == "etcd.v1.0.0");
+        assert_eq!(
+            is_alone,
+            installed != "etcd.v1.0.0" && of_other.is_empty(),
+            "{row:?}"
+        );
+    }
+}

@@ -110,20 +110,22 @@ fn a_failed_plan_whose_version_exists_has_another_way_out() {
         (
             vec![waiting("")],
             format!(
-                "correct the cause, then uninstall it with kubectl operator uninstall db -n shop, and install it again: {again}"
+                "correct the cause, then uninstall it with kubectl operator uninstall db -n shop, and install it again with kubectl \
+                 operator install etcd --version etcd.v2.0.0 -n shop: {again}"
             ),
         ),
         (
             vec![waiting("etcd.v1.0.0"), csv("1.0.0", "Replacing", "")],
             format!(
-                "go back to etcd.v1.0.0 with kubectl operator rollback db --to etcd.v1.0.0 -n shop, correct the cause, and upgrade \
-                 again: {again}"
+                "correct the cause, then go back to etcd.v1.0.0 with kubectl operator rollback db --to etcd.v1.0.0 -n shop, and \
+                 upgrade again: {again}"
             ),
         ),
         (
             vec![waiting("etcd.v1.0.0"), csv("1.0.0", "Failed", "")],
             format!(
-                "correct the cause, then uninstall it with kubectl operator uninstall db -n shop, and install it again: {again}"
+                "correct the cause, then uninstall it with kubectl operator uninstall db -n shop, and install it again with kubectl \
+                 operator install etcd --version etcd.v2.0.0 -n shop: {again}"
             ),
         ),
     ];
@@ -265,5 +267,61 @@ fn the_quota_that_is_used_up_is_to_be_raised() {
             )
         });
         assert_eq!(way_out, text, "{message}");
+    }
+}
+
+/// OLM carries the plan out again until it succeeds; also while the Subscription refers to the plan of the next version already.
+#[test]
+fn a_plan_that_is_carried_out_again_names_its_error_and_the_way_out() {
+    let quota =
+        "serviceaccounts \"etcd\" is forbidden: exceeded quota: q, requested: count/serviceaccounts=1";
+    let silent =
+        "bundle etcd.v1.0.0: cannot pull image; OLM retries until the registry answers; check the registry";
+    for (error, expected) in [
+        (
+            quota,
+            Some(
+                "raise ResourceQuota q, or delete what uses it up, and OLM continues: kubectl edit resourcequota q -n shop",
+            ),
+        ),
+        (
+            "roles is forbidden",
+            Some("correct the cause, and OLM tries again"),
+        ),
+        (silent, None),
+    ] {
+        for is_left in [false, true] {
+            let current = if is_left { "etcd.v2.0.0" } else { "etcd.v1.0.0" };
+            let plan_name = if is_left { "install-2" } else { "install-1" };
+            let status = json!({"installedCSV": "etcd.v1.0.0", "currentCSV": current, "installPlanRef": {"name": plan_name}});
+            let mut retried = plan("install-1", "Installing", true);
+            retried["spec"]["clusterServiceVersionNames"] = json!(["etcd.v1.0.0"]);
+            retried["status"]["message"] = json!(format!("retrying execution due to error: {error}"));
+            let mut gathered = gathered_of([
+                subscription("db", &status),
+                csv("1.0.0", "Pending", "waiting for ServiceAccount etcd"),
+                retried.clone(),
+                plan("install-2", "RequiresApproval", false),
+            ]);
+            if is_left {
+                let key = ("shop".to_owned(), "etcd.v1.0.0".to_owned());
+                gathered.failed_plans.insert(key, typed(retried));
+            }
+            let operators = gathered.operators();
+            let verdict = operators[0].verdict();
+            let text = format!("InstallPlan install-1: retrying execution due to error: {error}");
+            assert_eq!((verdict.state, &verdict.message), (State::Installing, &text));
+            // `plan` reports it, too.
+            assert_eq!(verdict.is_failure(), expected.is_some());
+            let way_out = operators[0].way_out(&verdict, &CommandLine::default());
+            assert_eq!(
+                way_out.as_deref().and_then(|text| text.split("; see ").next()),
+                expected
+            );
+            let tree = gathered.tree(&operators[0], &CommandLine::default());
+            assert_eq!(tree.is_stuck, expected.is_some(), "{tree:?}");
+            assert_eq!(tree.way_out(), expected);
+            assert!(tree.waits_for().contains(error), "{tree:?}");
+        }
     }
 }
