@@ -9,6 +9,7 @@ pub(crate) mod tests;
 mod tree;
 mod way_out;
 
+use std::cell::LazyCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::iter::successors;
 
@@ -125,7 +126,8 @@ impl Gathered {
         };
         let mut subscriptions: Vec<&Subscription> = self.subscriptions.iter().collect();
         subscriptions.sort_by_key(|subscription| (subscription.namespace(), subscription.name_any()));
-        let unnamed = self.unnamed();
+        // Hardly any version was deleted by hand.
+        let unnamed = LazyCell::new(|| self.unnamed());
         let mut of_subscriptions = BTreeSet::new();
         let mut operators = Vec::new();
         for subscription in subscriptions {

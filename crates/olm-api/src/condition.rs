@@ -199,6 +199,8 @@ pub mod install_plan {
     /// Type (ours): a non-transient error is being retried. The transition time is that of the first such error, and the retry
     /// window counts from it. The condition is removed with the error.
     pub const FAILING: &str = "Failing";
+    /// Start of a plan's message after an error for which its steps are carried out again. The text is upstream's.
+    pub const RETRYING: &str = "retrying execution due to error: ";
     /// Reason of [`FAILING`].
     pub const LASTING_ERROR: &str = "LastingError";
     /// Reason written, with an empty message, once [`INSTALL_CHECK_FAILED`] no longer applies.

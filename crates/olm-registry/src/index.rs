@@ -248,4 +248,4 @@ fn read_span(file: &File, span: Span) -> io::Result<Vec<u8>> {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -302,10 +302,7 @@ fn wait(new: &mut InstallPlanStatus, wait: Option<&Wait>) -> Requeue {
 }
 
 fn retry(new: &mut InstallPlanStatus, error: &StepError, delay: Duration) -> Requeue {
-    set_message(
-        new,
-        &format!("retrying execution due to error: {}", error.message),
-    );
+    set_message(new, &format!("{}{}", reasons::RETRYING, error.message));
     Requeue::after(delay, "retry of a failed step")
 }
 

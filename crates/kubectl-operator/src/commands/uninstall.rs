@@ -71,9 +71,12 @@ async fn keep_plans(client: &Client, removal: &mut Removal, name: &str) {
     for open in std::mem::take(&mut removal.plans) {
         let plan = open.plan.name_any();
         let step = ["delete", "installplans", plan.as_str()];
-        let allowed = writer::is_allowed(client, &removal.namespace, step).await;
         // The API server may not answer that.
-        if open.is_approved() || allowed.unwrap_or(true) {
+        let is_kept = !open.is_approved()
+            && !writer::is_allowed(client, &removal.namespace, step)
+                .await
+                .unwrap_or(true);
+        if !is_kept {
             removal.plans.push(open);
             continue;
         }

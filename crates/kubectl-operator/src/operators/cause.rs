@@ -6,7 +6,7 @@ use olm_api::condition::csv::{
     INTER_OPERATOR_GROUP_OWNER_CONFLICT, NO_OPERATOR_GROUP, TOO_MANY_OPERATOR_GROUPS,
     UNSUPPORTED_OPERATOR_GROUP,
 };
-use olm_api::condition::{TRUE, requirement, subscription as condition};
+use olm_api::condition::{TRUE, install_plan, requirement, subscription as condition};
 use olm_api::labels;
 use olm_api::names::is_dns1123_subdomain;
 use olm_api::v1alpha1::{
@@ -144,7 +144,7 @@ pub(crate) fn stated_misfit(plan: &InstallPlan) -> Option<&str> {
 pub(crate) fn retry_error(plan: &InstallPlan) -> Option<&str> {
     let status = plan.status.as_ref()?;
     let message = status.message.as_deref().filter(|_| !plan.is_over())?;
-    message.strip_prefix("retrying execution due to error: ")
+    message.strip_prefix(install_plan::RETRYING)
 }
 
 /// Returns the way out of a cause that the status of a ClusterServiceVersion names and that is in the user's hands: its namespace has

@@ -2,26 +2,8 @@ use std::cell::Cell;
 use std::fs::{self, OpenOptions};
 
 use super::*;
+use crate::index::tests::CATALOG;
 use crate::proto;
-
-const CATALOG: &str = r"
-schema: olm.package
-name: p
-defaultChannel: c
----
-schema: olm.channel
-package: p
-name: c
-entries: [{name: p.v1}]
----
-schema: olm.bundle
-package: p
-name: p.v1
-image: quay.io/x/p:1
-properties:
-- {type: olm.package, value: {packageName: p, version: 1.0.0}}
-- {type: olm.csv.metadata, value: {displayName: P}}
-";
 
 /// Writing to `/dev/full` fails as on a full volume. The second attempt must not use a file again.
 #[test]

@@ -2,7 +2,7 @@ use std::fs;
 
 use super::*;
 
-const CATALOG: &str = r#"
+pub(crate) const CATALOG: &str = r#"
 schema: olm.package
 name: p
 defaultChannel: c
@@ -16,7 +16,9 @@ schema: olm.bundle
 package: p
 name: p.v1
 image: quay.io/x/p:1
-properties: [{type: olm.package, value: {packageName: p, version: 1.0.0}}]
+properties:
+- {type: olm.package, value: {packageName: p, version: 1.0.0}}
+- {type: olm.csv.metadata, value: {displayName: P}}
 "#;
 
 fn built() -> (tempfile::TempDir, PathBuf) {

@@ -14,7 +14,7 @@ use crate::predicate::Predicate;
 const MAX_DEPTH: usize = 25;
 
 /// What stands below a bundle that is met again.
-const TOLD: &str = "for reasons told or counted above";
+const ABOVE: &str = "for reasons told or counted above";
 
 impl Explanation {
     /// Returns the reasons: one tree for each Subscription or installed operator with a request. `hints` adds
@@ -151,12 +151,12 @@ impl<'a> TreeBuilder<'a> {
                 self.want(candidates, bundle.csv(), position);
                 let text = requirement.to_string();
                 let messages = requirement.messages().into_iter();
-                let told = messages
+                let messages = messages
                     .filter(|message| !text.contains(*message))
                     .map(|message| format!(" ({message})"))
                     .collect::<String>();
                 let draft = Draft {
-                    text: format!("requires an operator {text}{told}"),
+                    text: format!("requires an operator {text}{messages}"),
                     because: Vec::new(),
                     candidates,
                     unmet: candidates.is_empty().then_some(&**requirement),
@@ -187,7 +187,7 @@ impl<'a> TreeBuilder<'a> {
         let walk = || Walk {
             against: &self.against,
             hints,
-            told: BTreeSet::new(),
+            covered: BTreeSet::new(),
         };
         let mut roots = Vec::new();
         for reason in reasons {
@@ -238,14 +238,14 @@ struct Walk<'b, 'a> {
     against: &'b BTreeMap<&'a BundleId, Vec<Draft<'a>>>,
     hints: &'b Hints,
     /// Bundles whose reasons the tree has, or counts.
-    told: BTreeSet<&'a BundleId>,
+    covered: BTreeSet<&'a BundleId>,
 }
 
 impl<'b, 'a> Walk<'b, 'a> {
     /// Returns the statements against a bundle; `None` if the tree has them.
     fn news(&self, bundle: &BundleId) -> Option<&'b [Draft<'a>]> {
         let against = self.against.get(bundle).map(Vec::as_slice).unwrap_or_default();
-        (against.is_empty() || !self.told.contains(bundle)).then_some(against)
+        (against.is_empty() || !self.covered.contains(bundle)).then_some(against)
     }
 
     /// Returns each candidate with the reasons that rule it out. Candidates with equal reasons are grouped.
@@ -269,16 +269,16 @@ impl<'b, 'a> Walk<'b, 'a> {
                 "{more} more, each excluded for its own reasons"
             )));
         }
-        self.told.extend(candidates);
+        self.covered.extend(candidates);
         trees
     }
 
     /// Returns the reasons that rule a bundle out. `depth` is the number of bundles above it.
     fn why_not(&mut self, bundle: &'a BundleId, depth: usize) -> Vec<Tree> {
         let Some(news) = self.news(bundle) else {
-            return vec![Tree::leaf(TOLD)];
+            return vec![Tree::leaf(ABOVE)];
         };
-        self.told.insert(bundle);
+        self.covered.insert(bundle);
         let mut trees = Vec::new();
         for draft in news {
             let mut tree = draft.tree(self.hints);
@@ -294,9 +294,9 @@ impl<'b, 'a> Walk<'b, 'a> {
 
     /// Returns the end of a chain of requirements below some candidates, however long it is.
     fn root_cause(&mut self, mut candidates: &'a [BundleId]) -> Option<Tree> {
-        let mut end = (!candidates.is_empty()).then(|| Tree::leaf(TOLD));
-        while let Some(bundle) = candidates.iter().find(|bundle| !self.told.contains(bundle)) {
-            self.told.insert(bundle);
+        let mut end = (!candidates.is_empty()).then(|| Tree::leaf(ABOVE));
+        while let Some(bundle) = candidates.iter().find(|bundle| !self.covered.contains(bundle)) {
+            self.covered.insert(bundle);
             let news = self.against.get(bundle).map(Vec::as_slice).unwrap_or_default();
             let because = news.iter().map(|draft| draft.tree(self.hints)).collect();
             end = Some(Tree::new(format!("… which leads to {}", bundle.plain()), because));

@@ -67,7 +67,7 @@ fn a_catalog_made_to_be_followed_without_end_is_not() {
         // Past the cut each root cause is reported once.
         if depth > MAX_DEPTH {
             assert!(causes <= SHOWN, "{depth} × {width}: {causes}");
-            assert!(text.contains(TOLD), "{depth} × {width}");
+            assert!(text.contains(ABOVE), "{depth} × {width}");
             let end = format!("… which leads to l{}-0.v1 ", depth - 1);
             assert!(text.contains(&end), "{depth} × {width}");
         }

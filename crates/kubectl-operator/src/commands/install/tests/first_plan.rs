@@ -185,14 +185,23 @@ async fn plan_for(cluster: &FakeCluster, version: &str, status: &Value) {
     cluster.edit("Subscription", "shop", "etcd", &json!({"status": status}));
 }
 
+/// Does the same, and waits for the approval of the plan.
+async fn approved_plan_for(cluster: &FakeCluster, version: &str) {
+    plan_for(cluster, version, &json!({})).await;
+    while !is_approved(cluster) {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
+}
+
+fn is_approved(cluster: &FakeCluster) -> bool {
+    let plan = cluster.get("InstallPlan", "shop", "install-1").unwrap();
+    plan["spec"]["approved"] == json!(true)
+}
+
 /// The user asked for the version that runs, and OLM at once makes a plan for the next one of the channel.
 #[tokio::test(start_paused = true)]
 async fn the_plan_for_a_newer_version_than_the_adopted_one_is_left_to_the_user() {
     let adopted = json!({"installedCSV": "etcd.v1.0.0"});
-    let is_approved = |cluster: &FakeCluster| {
-        let plan = cluster.get("InstallPlan", "shop", "install-1").unwrap();
-        plan["spec"]["approved"] == json!(true)
-    };
     for more in [
         &["-C", "-v", "1.0.0", "--yes"][..],
         &["-C", "-v", "1.0.0", "--yes", "--wait"],
@@ -248,12 +257,7 @@ async fn the_requested_version_is_enough_for_a_wait() {
     let here = Cluster::of(client, "shop");
     let args = install_args(&["-C", "-v", "1.0.0", "--yes", "--wait"]);
     let olm = async {
-        plan_for(&cluster, "etcd.v1.0.0", &json!({})).await;
-        let approved =
-            || cluster.get("InstallPlan", "shop", "install-1").unwrap()["spec"]["approved"].clone();
-        while approved() != json!(true) {
-            tokio::time::sleep(Duration::from_secs(1)).await;
-        }
+        approved_plan_for(&cluster, "etcd.v1.0.0").await;
         cluster.put(csv("1.0.0", "Succeeded", ""));
         cluster.put(deployment(2));
         let unpacking = json!([{"type": "BundleUnpacking", "status": "True", "reason": "JobIncomplete",
@@ -279,12 +283,7 @@ async fn the_next_plan_is_not_what_the_requested_version_waits_for() {
     let wanted = wanted(&here, &args).await.unwrap();
     write(&client, "shop", false, &wanted, &mut |_| {}).await.unwrap();
     let olm = async {
-        plan_for(&cluster, "etcd.v1.0.0", &json!({})).await;
-        let approved =
-            || cluster.get("InstallPlan", "shop", "install-1").unwrap()["spec"]["approved"].clone();
-        while approved() != json!(true) {
-            tokio::time::sleep(Duration::from_secs(1)).await;
-        }
+        approved_plan_for(&cluster, "etcd.v1.0.0").await;
         cluster.put(csv("1.0.0", "Installing", "waiting for deployment etcd"));
         cluster.put(plan("install-2", "RequiresApproval", false));
         let status = json!({"installedCSV": "etcd.v1.0.0", "currentCSV": "etcd.v2.0.0",
